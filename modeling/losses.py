@@ -1,0 +1,81 @@
+"""Losses. Axes: N targets, V vocabulary."""
+
+import torch
+from torch import nn
+from transformers.utils import is_torchdynamo_compiling, logging
+
+logger = logging.get_logger(__name__)
+
+IGNORE_INDEX = -100
+
+
+def cross_entropy(
+    logits: torch.Tensor,
+    labels: torch.Tensor,
+    num_items_in_batch: torch.Tensor | int | None = None,
+    label_smoothing: float = 0.0,
+) -> torch.Tensor:
+    """Mean negative log-likelihood of the labels, over those that are not -100.
+
+    With smoothing e, the target distribution is 1 - e on the label plus e/V on each token (Szegedy et al., 2016,
+    section 7; "Attention Is All You Need", section 5.4).
+
+    Args:
+        logits: (N, V).
+        labels: int64 of shape (N,); -100 is ignored.
+        num_items_in_batch: divide the sum by this instead of the number of labels. `Trainer` gives the number of labels
+            in all the micro-batches of a step, so that accumulating them equals one larger batch.
+        label_smoothing: share of the probability that is spread over the vocabulary.
+
+    Returns:
+        A float32 scalar. It is 0, with zero gradients, if every label is ignored.
+    """
+    real = (labels != IGNORE_INDEX).sum()
+    if not is_torchdynamo_compiling() and real == 0:
+        logger.warning_once("A batch has no labels but -100: it adds nothing to the loss.")
+    total = nn.functional.cross_entropy(
+        logits.float(), labels, ignore_index=IGNORE_INDEX, reduction="sum", label_smoothing=label_smoothing
+    )
+    return total / _denominator(real, num_items_in_batch, total.device)
+
+
+def classification_loss(
+    logits: torch.Tensor,
+    labels: torch.Tensor,
+    problem_type: str,
+    num_items_in_batch: torch.Tensor | int | None = None,
+) -> torch.Tensor:
+    """The loss of a sequence classifier: cross-entropy, binary cross-entropy per label, or squared error.
+
+    Args:
+        logits: (B, labels).
+        labels: int64 (B,) for "single_label_classification"; (B, labels) of 0 and 1 for "multi_label_classification";
+            numbers of shape (B,) or (B, labels) for "regression".
+        num_items_in_batch: as in `cross_entropy`.
+
+    Returns:
+        A float32 scalar: the mean over the labels' elements.
+    """
+    if problem_type == "single_label_classification":
+        return cross_entropy(logits, labels.view(-1), num_items_in_batch)
+    labels = labels.to(logits.device, torch.float32).view_as(logits)
+    if problem_type == "regression":
+        total = nn.functional.mse_loss(logits.float(), labels, reduction="sum")
+    else:
+        total = nn.functional.binary_cross_entropy_with_logits(logits.float(), labels, reduction="sum")
+    return total / _denominator(labels.new_tensor(labels.numel()), num_items_in_batch, total.device)
+
+
+def guess_problem_type(num_labels: int, labels: torch.Tensor) -> str:
+    """transformers' rule: one label is a regression, integer labels are classes, others are several labels at once."""
+    if num_labels == 1:
+        return "regression"
+    return "multi_label_classification" if labels.is_floating_point() else "single_label_classification"
+
+
+def _denominator(
+    real: torch.Tensor, num_items_in_batch: torch.Tensor | int | None, device: torch.device
+) -> torch.Tensor | int:
+    if num_items_in_batch is None:
+        return real.clamp(min=1)
+    return num_items_in_batch.to(device) if torch.is_tensor(num_items_in_batch) else num_items_in_batch

@@ -1,0 +1,153 @@
+"""What every model here inherits: support flags, initialisation, a complete Hub repository.
+
+Axes: B batch, T length.
+"""
+
+from typing import ClassVar
+
+import torch
+from torch import nn
+from transformers import Cache, PreTrainedModel
+from transformers import initialization as init
+from transformers.utils import is_torchdynamo_compiling, logging
+
+from .attention import MultiHeadAttention
+from .layers import FeedForward
+from .positions import RotaryPositions, SinusoidalPositions, rotary_frequencies, sinusoidal_table
+
+logger = logging.get_logger(__name__)
+
+
+class RegardPreTrainedModel(PreTrainedModel):
+    """Base class of the package's models.
+
+    Class attributes that a family sets:
+        auto_classes: which class of the family answers to which auto class; registered when `regard.modeling` is
+            imported, and written into the configuration when a model is saved.
+    """
+
+    auto_classes: ClassVar[dict[str, str]] = {}
+
+    base_model_prefix = "model"
+    supports_gradient_checkpointing = True
+    _no_split_modules = ["TransformerEncoderLayer", "TransformerDecoderLayer"]
+    _supports_sdpa = True
+    _supports_flash_attn = True
+    _supports_flex_attn = True
+    _supports_attention_backend = True
+    _can_compile_fullgraph = True
+
+    def _init_weights(self, module: nn.Module) -> None:
+        """Initialise one module, in place, through transformers' guarded functions.
+
+        Matrices: Xavier uniform (Glorot and Bengio, 2010) or N(0, initializer_range²). Embeddings: N(0, 1/width), so
+        that scaled by the square root of the width they have unit variance, or N(0, initializer_range²). In a pre-norm
+        stack of L layers the 2L matrices that write to the residual stream are scaled by 1/√(2L), which keeps its
+        variance independent of depth (Radford et al., 2019, section 2.3).
+
+        Tables that are computed are computed again here: `from_pretrained` leaves them with uninitialised memory.
+        """
+        std = self.config.initializer_range
+        if isinstance(module, nn.Linear):
+            if std is None:
+                init.xavier_uniform_(module.weight, gain=getattr(module, "residual_scale", 1.0))
+            else:
+                init.normal_(module.weight, std=std * getattr(module, "residual_scale", 1.0))
+            if module.bias is not None:
+                init.zeros_(module.bias)
+        elif isinstance(module, nn.Embedding):
+            init.normal_(module.weight, std=module.embedding_dim**-0.5 if std is None else std)
+        elif isinstance(module, nn.LayerNorm | nn.RMSNorm):
+            init.ones_(module.weight)
+            if getattr(module, "bias", None) is not None:
+                init.zeros_(module.bias)
+        elif isinstance(module, SinusoidalPositions):
+            init.copy_(module.table, sinusoidal_table(len(module.table), module.width, module.base))
+        elif isinstance(module, RotaryPositions):
+            init.copy_(module.frequencies, rotary_frequencies(module.head_dim, module.base))
+
+    def mark_residual_projections(self, num_layers: int) -> None:
+        """Tell the matrices that write to the residual stream how much smaller they begin in a pre-norm stack."""
+        if self.config.norm_position != "pre":
+            return
+        for module in self.modules():
+            if isinstance(module, MultiHeadAttention):
+                module.out_proj.residual_scale = (2 * num_layers) ** -0.5
+            elif isinstance(module, FeedForward):
+                module.down_proj.residual_scale = (2 * num_layers) ** -0.5
+
+    def get_input_embeddings(self) -> nn.Embedding:
+        base = getattr(self, self.base_model_prefix, self)
+        return base.embeddings.embed_tokens
+
+    def set_input_embeddings(self, value: nn.Embedding) -> None:
+        base = getattr(self, self.base_model_prefix, self)
+        base.embeddings.embed_tokens = value
+
+    def resize_token_embeddings(self, new_num_tokens: int | None = None, *args, **kwargs) -> nn.Embedding:
+        """The library's resizing, with a word of warning when rows would be lost.
+
+        `len(tokenizer)` can be smaller than a padded table, and shrinking by accident is a common fault.
+        """
+        rows = self.get_input_embeddings().num_embeddings
+        if new_num_tokens is not None and new_num_tokens < rows:
+            logger.warning(
+                f"resize_token_embeddings({new_num_tokens}) removes the last {rows - new_num_tokens} of {rows} vectors."
+            )
+        return super().resize_token_embeddings(new_num_tokens, *args, **kwargs)
+
+    def save_pretrained(self, save_directory, *args, **kwargs) -> None:
+        """Save weights, configuration and code, so that the folder loads where this package is not installed.
+
+        The configuration gets the auto map of the whole family, not only of the class that is saved: a translation
+        model's encoder-decoder, say, is then there for `AutoModel` too.
+        """
+        module = type(self).__module__.rsplit(".", 1)[-1]
+        configuration = type(self.config)
+        self.config.auto_map = {
+            "AutoConfig": f"{configuration.__module__.rsplit('.', 1)[-1]}.{configuration.__name__}",
+            **{auto_class: f"{module}.{name}" for auto_class, name in self.auto_classes.items()},
+        }
+        super().save_pretrained(save_directory, *args, **kwargs)
+
+
+def default_position_ids(
+    inputs_embeds: torch.Tensor, attention_mask: torch.Tensor | None, cache: Cache | None
+) -> torch.Tensor:
+    """Positions counted over real tokens, so that padding on either side changes nothing.
+
+    Args:
+        inputs_embeds: (B, T, D).
+        attention_mask: (B, past + T) with 0 on padding; anything else is taken as "no padding".
+        cache: what holds the past.
+
+    Returns:
+        int64 of shape (B, T) or (1, T).
+    """
+    length, device = inputs_embeds.shape[1], inputs_embeds.device
+    if attention_mask is not None and attention_mask.dim() == 2:
+        return (attention_mask.long().cumsum(-1) - 1).clamp(min=0)[:, -length:]
+    past = cache.get_seq_length() if cache is not None else 0
+    return (torch.arange(length, device=device) + past)[None]
+
+
+def documents_in_row(
+    position_ids: torch.Tensor, batch_size: int, attention_mask: torch.Tensor | None, cache: Cache | None
+) -> torch.Tensor | None:
+    """Number of the packed document that each token belongs to, or None if every row is one document.
+
+    A position that does not follow the one before it begins a document. This must hold with an attention mask and with
+    an empty cache as well, where the library's own detection stays silent and documents see one another.
+
+    Returns:
+        int64 of shape (B, T), or None.
+    """
+    compiling = is_torchdynamo_compiling()
+    if position_ids.shape[1] == 1 or (attention_mask is not None and attention_mask.dim() != 2):
+        return None
+    if cache is not None and (compiling or cache.get_seq_length() > 0):
+        return None
+    step = position_ids.diff(dim=-1, prepend=position_ids[:, :1] - 1)
+    if not compiling and bool((step == 1).all()):
+        return None
+    return (step != 1).cumsum(-1).expand(batch_size, -1)
