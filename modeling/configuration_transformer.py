@@ -9,6 +9,7 @@ from typing import Literal
 
 from huggingface_hub.dataclasses import strict
 from transformers import PreTrainedConfig
+from transformers.activations import ACT2FN
 
 
 @strict
@@ -87,7 +88,7 @@ class TransformerConfigBase(PreTrainedConfig):
     def __post_init__(self, **kwargs):
         if self.num_key_value_heads is None:
             self.num_key_value_heads = self.num_attention_heads
-        if self.head_dim is None:
+        if self.head_dim is None and self.num_attention_heads > 0:
             if self.hidden_size % self.num_attention_heads:
                 raise ValueError(
                     f"hidden_size={self.hidden_size} is not a multiple of num_attention_heads="
@@ -98,10 +99,28 @@ class TransformerConfigBase(PreTrainedConfig):
         self._check_fields()
 
     def _check_fields(self) -> None:
-        sizes = ("vocab_size", "hidden_size", "num_attention_heads", "num_key_value_heads", "head_dim")
-        for name in (*sizes, "intermediate_size", "max_position_embeddings"):
-            if getattr(self, name) < 1:
+        counts = ("vocab_size", "hidden_size", "num_attention_heads", "num_key_value_heads", "head_dim")
+        counts += ("intermediate_size", "max_position_embeddings")
+        counts += ("encoder_layers", "decoder_layers", "num_hidden_layers")
+        for name in counts:
+            if getattr(self, name, 1) < 1:
                 raise ValueError(f"{name}={getattr(self, name)} must be at least 1.")
+        for name in ("type_vocab_size", "initializer_range"):
+            value = getattr(self, name)
+            if value is not None and value < 0:
+                raise ValueError(f"{name}={value} must not be negative.")
+        for name in ("norm_eps", "position_base"):
+            if getattr(self, name) <= 0:
+                raise ValueError(f"{name}={getattr(self, name)} must be above 0.")
+        for name in ("dropout", "attention_dropout", "activation_dropout", "classifier_dropout", "label_smoothing"):
+            value = getattr(self, name)
+            if value is not None and not 0 <= value < 1:
+                raise ValueError(f"{name}={value} must be at least 0 and below 1.")
+        for name in ("pad_token_id", "bos_token_id", "eos_token_id", "decoder_start_token_id"):
+            value = getattr(self, name, None)
+            for token in value if isinstance(value, list) else [value]:
+                if token is not None and not 0 <= token < self.vocab_size:
+                    raise ValueError(f"{name}={value} must be at least 0 and below vocab_size={self.vocab_size}.")
         if self.num_attention_heads % self.num_key_value_heads:
             raise ValueError(
                 f"num_attention_heads={self.num_attention_heads} is not a multiple of num_key_value_heads="
@@ -109,14 +128,8 @@ class TransformerConfigBase(PreTrainedConfig):
             )
         if self.position_embedding_type == "rotary" and self.head_dim % 2:
             raise ValueError(f"head_dim={self.head_dim} must be even for rotary positions, which turn pairs of units.")
-        for name in ("dropout", "attention_dropout", "activation_dropout", "classifier_dropout", "label_smoothing"):
-            value = getattr(self, name)
-            if value is not None and not 0 <= value < 1:
-                raise ValueError(f"{name}={value} must be at least 0 and below 1.")
-        for name in ("pad_token_id", "bos_token_id"):
-            value = getattr(self, name)
-            if value is not None and not 0 <= value < self.vocab_size:
-                raise ValueError(f"{name}={value} must be at least 0 and below vocab_size={self.vocab_size}.")
+        if self.hidden_act not in ACT2FN:
+            raise ValueError(f"hidden_act={self.hidden_act!r} is no activation of transformers; 'relu' and 'gelu' are.")
 
 
 @strict

@@ -23,6 +23,11 @@ def make_norm(config: TransformerConfigBase) -> nn.Module:
     return nn.LayerNorm(config.hidden_size, eps=config.norm_eps, bias=config.norm_bias)
 
 
+def make_activation(config: TransformerConfigBase) -> nn.Module:
+    """The configured activation. GPT-2's `gelu_new` is taken as its twin that computes the same in one kernel."""
+    return ACT2FN["gelu_pytorch_tanh" if config.hidden_act == "gelu_new" else config.hidden_act]
+
+
 class Embeddings(nn.Module):
     """Token, position and type embeddings, summed ("Attention Is All You Need", sections 3.4 and 3.5).
 
@@ -55,9 +60,9 @@ class Embeddings(nn.Module):
             token_type_ids: int64 of shape (B, T); `None` means type 0. Without types in the model it is ignored, since
                 tokenizers hand it out unasked.
         """
-        hidden_states = inputs_embeds * self.scale
+        hidden_states = inputs_embeds if self.scale == 1.0 else inputs_embeds * self.scale
         if self.embed_positions is not None:
-            hidden_states = hidden_states + self.embed_positions(position_ids)
+            hidden_states = hidden_states + self.embed_positions(position_ids).to(hidden_states.dtype)
         if self.embed_types is not None:
             if token_type_ids is None:
                 token_type_ids = torch.zeros_like(position_ids)
@@ -77,7 +82,7 @@ class FeedForward(nn.Module):
         self.gated = config.gated_mlp
         self.up_proj = nn.Linear(config.hidden_size, 2 * inner if self.gated else inner, bias=config.mlp_bias)
         self.down_proj = nn.Linear(inner, config.hidden_size, bias=config.mlp_bias)
-        self.activation = ACT2FN[config.hidden_act]
+        self.activation = make_activation(config)
         self.dropout = nn.Dropout(config.activation_dropout)
 
     def forward(self, hidden_states: torch.Tensor) -> torch.Tensor:

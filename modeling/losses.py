@@ -33,10 +33,37 @@ def cross_entropy(
     real = (labels != IGNORE_INDEX).sum()
     if not is_torchdynamo_compiling() and real == 0:
         logger.warning_once("A batch has no labels but -100: it adds nothing to the loss.")
-    total = nn.functional.cross_entropy(
-        logits.float(), labels, ignore_index=IGNORE_INDEX, reduction="sum", label_smoothing=label_smoothing
-    )
+    total = SmoothedCrossEntropy.apply(logits.float(), labels, label_smoothing)
     return total / _denominator(real, num_items_in_batch, total.device)
+
+
+class SmoothedCrossEntropy(torch.autograd.Function):
+    """Sum over the real targets of (1 - e) · -log p(label) - e · mean over the vocabulary of log p.
+
+    The same as torch's, whose backward pass goes over the (N, V) logits several times and, with smoothing, keeps them
+    twice. The gradient is p - q for the target distribution q, so one pass is enough.
+    """
+
+    @staticmethod
+    def forward(ctx, logits: torch.Tensor, labels: torch.Tensor, smoothing: float) -> torch.Tensor:
+        log_p = torch.log_softmax(logits, dim=-1)  # (N, V)
+        real = labels != IGNORE_INDEX  # (N,)
+        index = labels.where(real, 0)[:, None]  # (N, 1)
+        ctx.save_for_backward(log_p, index, real)
+        ctx.smoothing = smoothing
+        loss = -log_p.gather(1, index)[:, 0]  # (N,)
+        if smoothing:
+            loss = (1 - smoothing) * loss - smoothing * log_p.mean(-1)
+        return loss.where(real, 0).sum()
+
+    @staticmethod
+    def backward(ctx, gradient: torch.Tensor) -> tuple[torch.Tensor, None, None]:
+        log_p, index, real = ctx.saved_tensors
+        difference = log_p.exp()  # p - q, (N, V)
+        if ctx.smoothing:
+            difference.sub_(ctx.smoothing / difference.shape[1])
+        difference.scatter_add_(1, index, torch.full_like(index, ctx.smoothing - 1, dtype=difference.dtype))
+        return difference.mul_((real * gradient)[:, None]), None, None
 
 
 def classification_loss(

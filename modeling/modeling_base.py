@@ -13,7 +13,7 @@ from transformers.utils import is_torchdynamo_compiling, logging
 
 from .attention import MultiHeadAttention
 from .layers import FeedForward
-from .positions import RotaryPositions, SinusoidalPositions, rotary_frequencies, sinusoidal_table
+from .positions import ComputedTable, LearnedPositions, SinusoidalPositions
 
 logger = logging.get_logger(__name__)
 
@@ -42,8 +42,8 @@ class RegardPreTrainedModel(PreTrainedModel):
 
         Matrices: Xavier uniform (Glorot and Bengio, 2010) or N(0, initializer_range²). Embeddings: N(0, 1/width), so
         that scaled by the square root of the width they have unit variance, or N(0, initializer_range²). In a pre-norm
-        stack of L layers the 2L matrices that write to the residual stream are scaled by 1/√(2L), which keeps its
-        variance independent of depth (Radford et al., 2019, section 2.3).
+        stack the N matrices that write to the residual stream (2 a layer, 3 with cross-attention) are scaled by 1/√N,
+        which keeps its variance independent of depth (Radford et al., 2019, section 2.3).
 
         Tables that are computed are computed again here: `from_pretrained` leaves them with uninitialised memory.
         """
@@ -61,20 +61,17 @@ class RegardPreTrainedModel(PreTrainedModel):
             init.ones_(module.weight)
             if getattr(module, "bias", None) is not None:
                 init.zeros_(module.bias)
-        elif isinstance(module, SinusoidalPositions):
-            init.copy_(module.table, sinusoidal_table(len(module.table), module.width, module.base))
-        elif isinstance(module, RotaryPositions):
-            init.copy_(module.frequencies, rotary_frequencies(module.head_dim, module.base))
+        elif isinstance(module, ComputedTable):
+            init.copy_(module.table, module.compute())
 
-    def mark_residual_projections(self, num_layers: int) -> None:
+    def mark_residual_projections(self) -> None:
         """Tell the matrices that write to the residual stream how much smaller they begin in a pre-norm stack."""
         if self.config.norm_position != "pre":
             return
-        for module in self.modules():
-            if isinstance(module, MultiHeadAttention):
-                module.out_proj.residual_scale = (2 * num_layers) ** -0.5
-            elif isinstance(module, FeedForward):
-                module.down_proj.residual_scale = (2 * num_layers) ** -0.5
+        writers = [module.out_proj for module in self.modules() if isinstance(module, MultiHeadAttention)]
+        writers += [module.down_proj for module in self.modules() if isinstance(module, FeedForward)]
+        for module in writers:
+            module.residual_scale = len(writers) ** -0.5
 
     def get_input_embeddings(self) -> nn.Embedding:
         base = getattr(self, self.base_model_prefix, self)
@@ -95,6 +92,17 @@ class RegardPreTrainedModel(PreTrainedModel):
                 f"resize_token_embeddings({new_num_tokens}) removes the last {rows - new_num_tokens} of {rows} vectors."
             )
         return super().resize_token_embeddings(new_num_tokens, *args, **kwargs)
+
+    def _validate_generated_length(self, generation_config, *args, **kwargs) -> None:
+        """What `generate` calls once it knows the length: see that the positions suffice.
+
+        With a static cache the library may compile the decoding step, which can then neither grow a table nor raise.
+        """
+        super()._validate_generated_length(generation_config, *args, **kwargs)
+        if generation_config.cache_implementation is not None:
+            for module in self.modules():
+                if isinstance(module, SinusoidalPositions | LearnedPositions):
+                    module.reserve(generation_config.max_length)
 
     def save_pretrained(self, save_directory, *args, **kwargs) -> None:
         """Save weights, configuration and code, so that the folder loads where this package is not installed.

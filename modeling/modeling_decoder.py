@@ -60,7 +60,7 @@ class TransformerDecoderModel(TransformerDecoderPreTrainedModel):
         self.layers = nn.ModuleList(TransformerDecoderLayer(config, layer_idx) for layer_idx in range(num_layers))
         self.norm = make_norm(config) if config.norm_position == "pre" else nn.Identity()
         self.gradient_checkpointing = False
-        self.mark_residual_projections(num_layers)
+        self.mark_residual_projections()
         self.post_init()
 
     @accept_both_cache_names

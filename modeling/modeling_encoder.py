@@ -5,7 +5,6 @@ Axes: B batch, T length, D width, V vocabulary, N targets.
 
 import torch
 from torch import nn
-from transformers.activations import ACT2FN
 from transformers.masking_utils import create_bidirectional_mask
 from transformers.modeling_outputs import (
     BaseModelOutput,
@@ -20,7 +19,7 @@ from transformers.utils.output_capturing import OutputRecorder, capture_outputs
 
 from .attention import MultiHeadAttention
 from .configuration_transformer import TransformerConfigBase, TransformerEncoderConfig
-from .layers import Embeddings, TransformerEncoderLayer, make_norm
+from .layers import Embeddings, TransformerEncoderLayer, make_activation, make_norm
 from .losses import IGNORE_INDEX, classification_loss, cross_entropy, guess_problem_type
 from .modeling_base import RegardPreTrainedModel, default_position_ids
 from .positions import RotaryPositions
@@ -57,7 +56,7 @@ class TransformerEncoderModel(TransformerEncoderPreTrainedModel):
         )
         self.norm = make_norm(config) if config.norm_position == "pre" else nn.Identity()
         self.gradient_checkpointing = False
-        self.mark_residual_projections(config.num_hidden_layers)
+        self.mark_residual_projections()
         self.post_init()
 
     @merge_with_config_defaults
@@ -103,7 +102,7 @@ class MaskedLMHead(nn.Module):
     def __init__(self, config: TransformerConfigBase):
         super().__init__()
         self.dense = nn.Linear(config.hidden_size, config.hidden_size)
-        self.activation = ACT2FN[config.hidden_act]
+        self.activation = make_activation(config)
         self.norm = make_norm(config)
 
     def forward(self, hidden_states: torch.Tensor) -> torch.Tensor:

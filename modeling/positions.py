@@ -48,30 +48,66 @@ def rotate(states: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor) -> torch.
     return states * cos + torch.cat((-second, first), dim=-1) * sin
 
 
-def _largest(position_ids: torch.Tensor) -> int | None:
-    """The largest position, or None while compiling, where a value cannot be read."""
-    return None if is_torchdynamo_compiling() else int(position_ids.max())
+class ComputedTable(nn.Module):
+    """A table that follows from the configuration: a buffer that is never saved.
+
+    It stays in float32 whatever the model is cast to. Rounded to bfloat16, position 257 would equal 256.
+    """
+
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("table", None, persistent=False)
+
+    def compute(self) -> torch.Tensor:
+        """The table anew, in float32."""
+        raise NotImplementedError
+
+    def _apply(self, fn, recurse: bool = True):
+        """What `to`, `half` and the like end in: move the table, but compute it again rather than round it."""
+        super()._apply(fn, recurse)
+        if self.table.dtype != torch.float32:
+            self.table = self.compute().to(self.table.device)
+        return self
 
 
-class SinusoidalPositions(nn.Module):
-    """The sinusoidal table as a buffer that is never saved and grows when a longer input comes."""
+class SinusoidalPositions(ComputedTable):
+    """The sinusoidal table, which grows when a longer input comes."""
 
     def __init__(self, num_positions: int, width: int, base: float):
         super().__init__()
-        self.width, self.base = width, base
-        self.register_buffer("table", sinusoidal_table(num_positions, width, base), persistent=False)
+        self.num_positions, self.width, self.base = num_positions, width, base
+        self.table = self.compute()
+
+    def compute(self) -> torch.Tensor:
+        return sinusoidal_table(self.num_positions, self.width, self.base)  # (positions, D)
+
+    def reserve(self, num_positions: int) -> None:
+        """Have at least so many positions. Those that were there keep their values."""
+        if num_positions > self.num_positions:
+            self.num_positions = max(num_positions, 2 * self.num_positions)
+            self.table = self.compute().to(self.table.device)
 
     def forward(self, position_ids: torch.Tensor) -> torch.Tensor:
-        """Encodings of shape (B, T, D) of the positions `position_ids`, int64 of shape (B, T)."""
-        largest = _largest(position_ids)
-        if largest is not None and largest >= len(self.table):
-            rows = max(largest + 1, 2 * len(self.table))
-            self.table = sinusoidal_table(rows, self.width, self.base).to(self.table)
+        """Encodings of shape (B, T, D), float32, of the positions `position_ids`, int64 of shape (B, T)."""
+        if not is_torchdynamo_compiling():  # a compiled step cannot read a value
+            self.reserve(int(position_ids.max()) + 1)
         return self.table[position_ids]
 
 
 class LearnedPositions(nn.Embedding):
     """A learned vector for each position up to a limit."""
+
+    def reserve(self, num_positions: int) -> None:
+        """Check that there are so many positions.
+
+        Raises:
+            ValueError: if not.
+        """
+        if num_positions > self.num_embeddings:
+            raise ValueError(
+                f"the input reaches {num_positions} positions, but max_position_embeddings={self.num_embeddings} "
+                "learned positions exist: shorten the input."
+            )
 
     def forward(self, position_ids: torch.Tensor) -> torch.Tensor:
         """Vectors of shape (B, T, D) of the positions `position_ids`, int64 of shape (B, T).
@@ -79,28 +115,27 @@ class LearnedPositions(nn.Embedding):
         Raises:
             ValueError: if a position lies beyond the table.
         """
-        largest = _largest(position_ids)
-        if largest is not None and largest >= self.num_embeddings:
-            raise ValueError(
-                f"the input reaches {largest + 1} positions, but max_position_embeddings={self.num_embeddings} learned "
-                "positions exist: shorten the input."
-            )
+        if not is_torchdynamo_compiling():
+            self.reserve(int(position_ids.max()) + 1)
         return super().forward(position_ids)
 
 
-class RotaryPositions(nn.Module):
+class RotaryPositions(ComputedTable):
     """Cosines and sines by which queries and keys are turned, so that their product depends on their distance."""
 
     def __init__(self, head_dim: int, base: float):
         super().__init__()
         self.head_dim, self.base = head_dim, base
-        self.register_buffer("frequencies", rotary_frequencies(head_dim, base), persistent=False)
+        self.table = self.compute()
+
+    def compute(self) -> torch.Tensor:
+        return rotary_frequencies(self.head_dim, self.base)  # (K/2,)
 
     def forward(self, position_ids: torch.Tensor, dtype: torch.dtype) -> tuple[torch.Tensor, torch.Tensor]:
         """Cosines and sines of shape (B, 1, T, K) for `position_ids`, int64 of shape (B, T).
 
         Angles are computed in float32 under any autocast: in bfloat16 position 257 would equal 256.
         """
-        angle = position_ids[:, None, :, None].float() * self.frequencies.float()  # (B, 1, T, K/2)
+        angle = position_ids[:, None, :, None].float() * self.table  # (B, 1, T, K/2)
         angle = torch.cat((angle, angle), dim=-1)  # (B, 1, T, K)
         return angle.cos().to(dtype), angle.sin().to(dtype)

@@ -1,0 +1,217 @@
+"""Metrics as `evaluate.Metric` objects that need no network: nothing is downloaded, locked or left in a cache.
+
+`evaluate.load` asks the Hub even for accuracy. These classes hold the same interface (`add`, `add_batch`, `compute`)
+over sacrebleu, scikit-learn and seqeval. Importing this module takes seconds, because `evaluate` does.
+"""
+
+import difflib
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import evaluate
+from datasets import Features, List, Value
+
+STRING, INTEGER, NUMBER = Value("string"), Value("int64"), Value("float64")
+
+
+def get_metric(name: str) -> "LocalMetric":
+    """A fresh metric: bleu, chrf, accuracy, f1, matthews_correlation, exact_match, span_f1 or perplexity.
+
+    Raises:
+        ValueError: an unknown name.
+    """
+    if name in METRICS:
+        return METRICS[name]()
+    near = difflib.get_close_matches(str(name), METRICS, n=1, cutoff=0.4)
+    hint = f": did you mean '{near[0]}'?" if near else "."
+    raise ValueError(f"There is no metric '{name}' among {', '.join(METRICS)}{hint}")
+
+
+class LocalMetric(evaluate.Metric):
+    """A metric that keeps its examples in memory and touches neither network nor disk.
+
+    On several processes, gather the predictions first and compute on one: what is in memory cannot be shared.
+
+    Class attributes that a metric sets:
+        inputs: the columns, or a list of such choices of which the first that fits the data is taken.
+    """
+
+    inputs: Features | list[Features]
+
+    def __init__(self) -> None:
+        super().__init__(keep_in_memory=True)
+
+    def _info(self) -> evaluate.MetricInfo:
+        about = (self.__doc__ or "").strip()
+        return evaluate.MetricInfo(description=about, citation="", inputs_description=about, features=self.inputs)
+
+    def _build_data_dir(self) -> str:
+        return self._data_dir_root  # the library makes a folder here, even for what stays in memory
+
+    def _infer_feature_from_batch(self, batch: dict[str, Sequence[Any]]) -> Features:
+        if not all(len(column) for column in batch.values()):
+            sizes = ", ".join(f"{len(column)} {name}" for name, column in batch.items())
+            raise ValueError(f"{self.name} has nothing to compare: {sizes}.")
+        return super()._infer_feature_from_batch(batch)
+
+    def _finalize(self) -> None:
+        if self.writer is None:
+            raise ValueError(f"{self.name} has nothing to compare: nothing was added.")
+        super()._finalize()
+
+
+TEXTS = [
+    Features({"predictions": STRING, "references": STRING}),
+    Features({"predictions": STRING, "references": List(STRING)}),
+]
+LABELS = Features({"predictions": INTEGER, "references": INTEGER})
+
+
+class Bleu(LocalMetric):
+    """Corpus BLEU (Papineni et al., 2002) as sacrebleu computes it (Post, 2018), 0 to 100, with its signature.
+
+    Predictions are detokenised texts, references one text or a list of texts each. `compute` takes `lowercase=True`
+    and `tokenize="none"` for what `sacrebleu -lc --tok none` computes, and any other tokenizer of sacrebleu.
+    """
+
+    inputs = TEXTS
+
+    def _compute(
+        self, predictions: list[str], references: list, lowercase: bool = False, tokenize: str | None = None
+    ) -> dict[str, Any]:
+        from sacrebleu.metrics import BLEU
+
+        metric = BLEU(lowercase=lowercase, tokenize=tokenize, force=tokenize == "none")
+        score = metric.corpus_score(predictions, _streams(references)).score
+        return {"bleu": score, "bleu_signature": str(metric.get_signature())}
+
+
+class Chrf(LocalMetric):
+    """Corpus chrF (Popović, 2015) as sacrebleu computes it, 0 to 100, with its signature.
+
+    Predictions are detokenised texts, references one text or a list of texts each. `compute` takes `lowercase` and
+    `word_order`: 2 makes it chrF++ (Popović, 2017).
+    """
+
+    inputs = TEXTS
+
+    def _compute(
+        self, predictions: list[str], references: list, lowercase: bool = False, word_order: int = 0
+    ) -> dict[str, Any]:
+        from sacrebleu.metrics import CHRF
+
+        metric = CHRF(lowercase=lowercase, word_order=word_order)
+        score = metric.corpus_score(predictions, _streams(references)).score
+        return {"chrf": score, "chrf_signature": str(metric.get_signature())}
+
+
+def _streams(references: list[str] | list[list[str]]) -> list[list[str | None]]:
+    """References by number, as sacrebleu wants them: the first of every example, the second of every example, ..."""
+    several = [[one] if isinstance(one, str) else one for one in references]
+    return [[one[i] if i < len(one) else None for one in several] for i in range(max(map(len, several)))]
+
+
+class ExactMatch(LocalMetric):
+    """The share of predictions, 0 to 1, that equal a reference; white space at the ends does not count."""
+
+    inputs = TEXTS
+
+    def _compute(self, predictions: list[str], references: list) -> dict[str, float]:
+        several = [[one] if isinstance(one, str) else one for one in references]
+        pairs = zip(predictions, several, strict=True)
+        return {"exact_match": sum(p.strip() in map(str.strip, r) for p, r in pairs) / len(predictions)}
+
+
+class Accuracy(LocalMetric):
+    """The share of labels, 0 to 1, that are right."""
+
+    inputs = LABELS
+
+    def _compute(self, predictions: list[int], references: list[int]) -> dict[str, float]:
+        from sklearn.metrics import accuracy_score
+
+        return {"accuracy": float(accuracy_score(references, predictions))}
+
+
+class F1(LocalMetric):
+    """F1 over the classes, 0 to 1.
+
+    `compute` takes `average`: "macro" (the mean over the classes, the default), "micro" (over all examples; the
+    accuracy, when each has one label), "weighted" (by how often a class occurs) or "binary" (of class 1): say which
+    with the number, they differ widely on skewed data. A class never predicted counts as 0.
+    """
+
+    inputs = LABELS
+
+    def _compute(self, predictions: list[int], references: list[int], average: str = "macro") -> dict[str, float]:
+        from sklearn.metrics import f1_score
+
+        if average not in ("macro", "micro", "weighted", "binary"):
+            raise ValueError(f"average='{average}' of f1 must be macro, micro, weighted or binary.")
+        score = float(f1_score(references, predictions, average=average, zero_division=0))
+        return {"f1": score}
+
+
+class MatthewsCorrelation(LocalMetric):
+    """Matthews' correlation coefficient, -1 to 1, for two classes or more; 0 when all predictions are one class."""
+
+    inputs = LABELS
+
+    def _compute(self, predictions: list[int], references: list[int]) -> dict[str, float]:
+        from sklearn.metrics import matthews_corrcoef
+
+        return {"matthews_correlation": float(matthews_corrcoef(references, predictions))}
+
+
+class SpanF1(LocalMetric):
+    """F1, precision and recall, 0 to 1, over whole spans of B-/I-/O tags, one tag a word, as conlleval counts them.
+
+    A prediction shorter than its reference, because the model's input was cut, is taken as O on the lost words, which
+    are counted: their spans are missed, not forgotten.
+    """
+
+    inputs = Features({"predictions": List(STRING), "references": List(STRING)})
+
+    def _compute(self, predictions: list[list[str]], references: list[list[str]]) -> dict[str, float]:
+        from seqeval.metrics import f1_score, precision_score, recall_score
+
+        lost = [len(r) - len(p) for p, r in zip(predictions, references, strict=True)]
+        if min(lost) < 0:
+            row = next(i for i, n in enumerate(lost) if n < 0)
+            raise ValueError(
+                f"span_f1 got {len(predictions[row])} tags for the {len(references[row])} words of example {row}: "
+                "score one tag a word, not one a token."
+            )
+        predictions = [p + ["O"] * n for p, n in zip(predictions, lost, strict=True)]
+        scores = {"span_f1": f1_score, "span_precision": precision_score, "span_recall": recall_score}
+        result = {key: float(score(references, predictions, zero_division=0)) for key, score in scores.items()}
+        return result | {"span_lost_words": sum(lost)}
+
+
+class Perplexity(LocalMetric):
+    """exp of the mean negative log-likelihood of a target, a ratio of sums over all targets.
+
+    `nll_sum` is a batch's (or window's, or document's) sum of negative log-likelihoods in nats, `count` its number of
+    targets, so the result does not depend on how the data were cut into batches.
+    """
+
+    inputs = Features({"nll_sum": NUMBER, "count": INTEGER})
+
+    def _compute(self, nll_sum: list[float], count: list[int]) -> dict[str, float]:
+        if sum(count) <= 0 or min(count) < 0:
+            raise ValueError(f"perplexity needs at least one target, and got a count of {sum(count)}.")
+        loss = math.fsum(nll_sum) / sum(count)
+        return {"perplexity": math.exp(loss) if loss < 700 else math.inf, "loss": loss}
+
+
+METRICS: dict[str, type[LocalMetric]] = {
+    "bleu": Bleu,
+    "chrf": Chrf,
+    "exact_match": ExactMatch,
+    "accuracy": Accuracy,
+    "f1": F1,
+    "matthews_correlation": MatthewsCorrelation,
+    "span_f1": SpanF1,
+    "perplexity": Perplexity,
+}

@@ -1,0 +1,71 @@
+"""regard: language models along the road to attention, each a Hugging Face model that can be read in one sitting.
+
+The public names are loaded when they are first used, so that `import regard` and the command start at once. Using any
+model or config name registers all of them with the Auto classes; `import regard.modeling` does so too.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+__version__ = "0.1.0"
+
+_HOMES = {
+    "regard.modeling": (
+        "TransformerEncoderConfig",
+        "TransformerEncoderModel",
+        "TransformerEncoderForMaskedLM",
+        "TransformerEncoderForSequenceClassification",
+        "TransformerEncoderForTokenClassification",
+        "TransformerEncoderForQuestionAnswering",
+        "TransformerDecoderConfig",
+        "TransformerDecoderModel",
+        "TransformerDecoderForCausalLM",
+        "TransformerDecoderForSequenceClassification",
+        "TransformerConfig",
+        "TransformerModel",
+        "TransformerForConditionalGeneration",
+    ),
+    "regard.evaluation.generation": ("load_run", "translate", "generate_text"),
+    "regard.train.recipe": ("Recipe", "RecipeError", "load_recipe", "list_recipes"),
+    "regard.train.run": ("train_recipe",),
+    "regard.train.evaluate": ("evaluate_run",),
+    "regard.model_cards.card": ("write_card",),
+}
+_HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
+_NAMES_AT_HOME = {"train_recipe": "train"}  # here `train` is the subpackage, so the function needs a name of its own
+
+__all__ = ["__version__", *_HOME_OF]
+
+if TYPE_CHECKING:
+    from regard.evaluation.generation import generate_text, load_run, translate
+    from regard.model_cards.card import write_card
+    from regard.modeling import (
+        TransformerConfig,
+        TransformerDecoderConfig,
+        TransformerDecoderForCausalLM,
+        TransformerDecoderForSequenceClassification,
+        TransformerDecoderModel,
+        TransformerEncoderConfig,
+        TransformerEncoderForMaskedLM,
+        TransformerEncoderForQuestionAnswering,
+        TransformerEncoderForSequenceClassification,
+        TransformerEncoderForTokenClassification,
+        TransformerEncoderModel,
+        TransformerForConditionalGeneration,
+        TransformerModel,
+    )
+    from regard.train.evaluate import evaluate_run
+    from regard.train.recipe import Recipe, RecipeError, list_recipes, load_recipe
+    from regard.train.run import train as train_recipe
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME_OF:
+        raise AttributeError(f"module 'regard' has no attribute {name!r}")
+    value = getattr(import_module(_HOME_OF[name]), _NAMES_AT_HOME.get(name, name))
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *_HOME_OF])

@@ -1,0 +1,287 @@
+"""The command `regard`: one verb a job, each a thin call of a Python function that can be called too.
+
+Nothing heavy is imported before a verb needs it, so that `regard --help` answers at once. Exit status: 0, 1 (the work
+failed) or 2 (the call was wrong). An error is one sentence on standard error; REGARD_DEBUG=1 shows where it came from.
+"""
+
+import contextlib
+import json
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+import regard
+
+TRAIN, USE, MEASURE, SHARE = "Train", "Use", "Measure", "Share"
+
+app = typer.Typer(
+    name="regard",
+    help="Language models along the road to attention: train them from recipes, use them, measure them, share them.",
+    epilog="Begin with: regard demo",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+RunArgument = Annotated[str, typer.Argument(metavar="RUN", help="The folder of a run, such as runs/turkish-en-tr.")]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print the result as JSON, and everything else on stderr.")]
+
+
+class CallError(ValueError):
+    """The command was called in a way that cannot work."""
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(regard.__version__)
+        raise typer.Exit()
+
+
+@app.callback()
+def options(
+    version: Annotated[
+        bool, typer.Option("--version", help="Print the version.", is_eager=True, callback=_print_version)
+    ] = False,
+) -> None:
+    pass  # the callback prints; a docstring here would take the place of the command's own help
+
+
+# --- Train -----------------------------------------------------------------------------------------------------------
+
+
+@app.command(rich_help_panel=TRAIN, epilog="Example: regard demo --output /tmp/demo")
+def demo(
+    overrides: Annotated[
+        list[str] | None, typer.Argument(metavar="KEY=VALUE...", help="Settings of the demo's recipe to change.")
+    ] = None,
+    output: Annotated[str | None, typer.Option(help="The run's folder.")] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Train an English-to-Turkish translator in about two minutes, and show what it learnt."""
+    with _results_alone(as_json):
+        from regard.train.demo import run_demo
+
+        result = run_demo(output_dir=output, overrides=overrides or [])
+    if as_json:
+        _print_json(result)
+
+
+@app.command(
+    rich_help_panel=TRAIN,
+    epilog="Example: regard train translation/multi30k-de-en data.train=my.tsv training.num_train_epochs=3",
+)
+def train(
+    recipe: Annotated[str, typer.Argument(help="A recipe's name (`regard list`), a YAML file, or a run.")],
+    overrides: Annotated[
+        list[str] | None, typer.Argument(metavar="KEY=VALUE...", help="Settings of the recipe to change.")
+    ] = None,
+    resume: Annotated[bool, typer.Option("--resume", help="Go on from the last complete checkpoint.")] = False,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the run that the folder holds.")] = False,
+    output: Annotated[str | None, typer.Option(help="The run's folder, by default runs/<name of the recipe>.")] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Train a model by a recipe, evaluate it, and save the run in a folder that `from_pretrained` reads."""
+    from regard.train.recipe import load_recipe
+
+    loaded = load_recipe(recipe, overrides or [])
+    if resume and output is None and Path(recipe).is_dir():
+        output = recipe  # `regard train runs/mine --resume` goes on in that folder, wherever it is
+    with _results_alone(as_json):
+        from regard.train.run import train as train_recipe
+
+        metrics = train_recipe(loaded, output_dir=output, resume=resume, overwrite=overwrite)
+    if as_json:
+        _print_json(metrics)
+    else:
+        _print_results(metrics.get("evaluation", {}))
+
+
+# --- Use -------------------------------------------------------------------------------------------------------------
+
+
+@app.command(rich_help_panel=USE, epilog='Example: regard translate runs/turkish-en-tr "The cat ate the mouse."')
+def translate(
+    run: RunArgument,
+    text: Annotated[str | None, typer.Argument(help="The text; without it, --file or standard input.")] = None,
+    file: Annotated[Path | None, typer.Option(help="A UTF-8 file with one text a line.")] = None,
+    output: Annotated[Path | None, typer.Option(help="Write to this file, not to standard output.")] = None,
+    num_beams: Annotated[int, typer.Option(min=1, help="Width of the beam search; 1 is greedy.")] = 4,
+    n_best: Annotated[int, typer.Option(min=1, help="Translations of each line, as `number ||| translation`.")] = 1,
+    batch_size: Annotated[int, typer.Option(min=1, help="Lines translated at once.")] = 32,
+    max_new_tokens: Annotated[int, typer.Option(min=1, help="The longest translation.")] = 128,
+    length_penalty: Annotated[float, typer.Option(help="Above 0, the higher the longer.")] = 1.0,
+    as_json: JsonOption = False,
+) -> None:
+    """Translate a text, a file or standard input, line by line: as many lines come out as went in."""
+    from regard.textlines import join_lines, read_lines
+
+    if n_best > num_beams:
+        raise CallError(f"--n-best {n_best} asks for more translations than --num-beams {num_beams} can find.")
+    lines = read_lines(text, file)
+    with _results_alone(as_json):
+        from regard.evaluation.generation import load_run
+        from regard.evaluation.generation import translate as translate_texts
+
+        model, tokenizer = load_run(run)
+        settings = {"batch_size": batch_size, "max_new_tokens": max_new_tokens, "length_penalty": length_penalty}
+        results = translate_texts(model, tokenizer, lines, num_beams=num_beams, n_best=n_best, **settings)
+    if as_json:
+        pairs = zip(lines, results, strict=True)
+        _write(json.dumps([{"source": s, "translation": t} for s, t in pairs], ensure_ascii=False) + "\n", output)
+    elif n_best == 1:
+        _write(join_lines(results), output)
+    else:
+        _write(join_lines(f"{i} ||| {one}" for i, several in enumerate(results) for one in several), output)
+
+
+@app.command(rich_help_panel=USE, epilog='Example: regard generate runs/tinyshakespeare-char "ROMEO:" --seed 1')
+def generate(
+    run: RunArgument,
+    prompt: Annotated[str, typer.Argument(help="How the text begins.")] = "",
+    max_new_tokens: Annotated[int, typer.Option(min=1, help="The longest continuation.")] = 128,
+    temperature: Annotated[float, typer.Option(min=0, help="0 takes the likeliest token each time.")] = 1.0,
+    top_k: Annotated[int, typer.Option(min=0, help="Sample from the K likeliest tokens; 0 for all.")] = 0,
+    top_p: Annotated[float, typer.Option(min=0, max=1, help="Sample from the likeliest tokens of this share.")] = 1.0,
+    seed: Annotated[int | None, typer.Option(help="The same seed gives the same text.")] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Continue a prompt with a language model."""
+    from regard.evaluation.generation import generate_text, load_run
+
+    model, tokenizer = load_run(run)
+    settings = {"max_new_tokens": max_new_tokens, "temperature": temperature, "top_k": top_k, "top_p": top_p}
+    if as_json:
+        text = generate_text(model, tokenizer, prompt, seed=seed, **settings)
+        _print_json({"prompt": prompt, "text": text})
+        return
+    _write(prompt, None)
+    generate_text(model, tokenizer, prompt, seed=seed, stream=lambda piece: _write(piece, None), **settings)
+    _write("\n", None)
+
+
+# --- Measure ---------------------------------------------------------------------------------------------------------
+
+
+@app.command(rich_help_panel=MEASURE, epilog="Example: regard evaluate runs/multi30k-de-en --num-beams 1")
+def evaluate(
+    run: RunArgument,
+    split: Annotated[str | None, typer.Option(help="One split, such as validation; by default all but train.")] = None,
+    num_beams: Annotated[int | None, typer.Option(min=1, help="Width of the beam search.")] = None,
+    max_new_tokens: Annotated[int | None, typer.Option(min=1, help="The longest generated text.")] = None,
+    length_penalty: Annotated[float | None, typer.Option(help="Above 0, the higher the longer.")] = None,
+    batch_size: Annotated[int | None, typer.Option(min=1, help="Examples at once.")] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Measure a run on its recipe's data again; what is not given is as in its recipe."""
+    given = {
+        "num_beams": num_beams,
+        "max_new_tokens": max_new_tokens,
+        "length_penalty": length_penalty,
+        "batch_size": batch_size,
+    }
+    with _results_alone(as_json):
+        from regard.train.evaluate import evaluate_run
+
+        results = evaluate_run(run, split, **{key: value for key, value in given.items() if value is not None})
+    if as_json:
+        _print_json(results)
+    else:
+        _print_results(results)
+
+
+@app.command("list", rich_help_panel=MEASURE, epilog="Example: regard list")
+def list_(as_json: JsonOption = False) -> None:
+    """List the recipes that come with the package."""
+    from regard.train.recipe import list_recipes, recipe_text
+
+    about = {name: recipe_text(name).partition("\n")[0].removeprefix("#").strip() for name in list_recipes()}
+    if as_json:
+        _print_json([{"name": name, "about": line} for name, line in about.items()])
+        return
+    width = max(map(len, about), default=0)
+    for name, line in about.items():
+        typer.echo(f"{name:{width}}  {line}")
+
+
+# --- Share -----------------------------------------------------------------------------------------------------------
+
+
+@app.command(rich_help_panel=SHARE, epilog="Example: regard card runs/multi30k-de-en")
+def card(
+    run: RunArgument,
+    output: Annotated[str | None, typer.Option(help="Where to; by default README.md in the run's folder.")] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Write a run's model card from what the run recorded."""
+    with _results_alone(as_json):
+        from regard.model_cards.card import write_card
+
+        path = write_card(run, output)
+    if as_json:
+        _print_json({"card": str(path)})
+    else:
+        typer.echo(f"Wrote {path}")
+
+
+# --- output and exit status ------------------------------------------------------------------------------------------
+
+
+def _is_main_process() -> bool:
+    return os.environ.get("RANK", "0") == "0"  # set by `accelerate launch` and torchrun
+
+
+@contextlib.contextmanager
+def _results_alone(as_json: bool) -> Iterator[None]:
+    """Keeps standard output for the result: what the work prints goes to standard error when the result is JSON."""
+    with contextlib.redirect_stdout(sys.stderr) if as_json else contextlib.nullcontext():
+        yield
+
+
+def _write(text: str, path: Path | None) -> None:
+    """UTF-8 whatever the terminal's encoding is, so that a file and a pipe get the same bytes."""
+    if not _is_main_process():
+        return
+    if path is None:
+        sys.stdout.flush()
+        sys.stdout.buffer.write(text.encode())
+        sys.stdout.buffer.flush()
+        return
+    partial = path.with_name(f".{path.name}.{os.getpid()}")
+    partial.write_bytes(text.encode())
+    os.replace(partial, path)
+
+
+def _print_json(result: Any) -> None:
+    _write(json.dumps(result, ensure_ascii=False, indent=2, default=str) + "\n", None)
+
+
+def _print_results(evaluation: dict[str, dict[str, Any]]) -> None:
+    for split, measures in evaluation.items():
+        shown = (f"{k} {v:.4g}" if isinstance(v, float) else f"{k} {v}" for k, v in measures.items())
+        _write(f"{split}: {', '.join(shown)}\n", None)
+
+
+def main() -> None:
+    """Runs the command and ends the process with its exit status."""
+    try:
+        app(prog_name="regard")
+    except BrokenPipeError:  # `regard list | head -1`: the reader has had enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(0)
+    except KeyboardInterrupt:
+        sys.exit(130)
+    except Exception as error:
+        if os.environ.get("REGARD_DEBUG", "0") not in ("", "0"):
+            raise
+        wrong_call = isinstance(error, ValueError | FileNotFoundError | NotADirectoryError | IsADirectoryError)
+        sentence = " ".join(str(error).split()) or type(error).__name__
+        if not wrong_call:
+            sentence = f"{type(error).__name__}: {sentence} (REGARD_DEBUG=1 shows where)"
+        if _is_main_process():
+            print(f"regard: {sentence}", file=sys.stderr)
+        sys.exit(2 if wrong_call else 1)

@@ -1,0 +1,236 @@
+"""Batches of tensors, value by value."""
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import torch
+from transformers import TrainerState
+
+from regard.train.collators import (
+    CausalLMCollator,
+    ClassificationCollator,
+    MaskedLMCollator,
+    MaskEpochs,
+    Seq2SeqCollator,
+    collator_for,
+)
+from regard.train.masking import TokenMasker, mask_tokens
+from regard.train.sections import DataSection, Recipe
+from regard.train.tokenization import train_tokenizer
+
+PAD = 0
+PAIRS = [{"input_ids": [5, 6, 2], "labels": [7, 2], "source": "a"}, {"input_ids": [8, 2], "labels": [9, 5, 6, 2]}]
+MASKER = TokenMasker(probability=0.15, mask_id=4, special_ids=(0, 1, 2, 3, 4), vocab_size=1000)
+
+pytestmark = pytest.mark.filterwarnings("ignore:tokenizer.vocab_size")
+
+
+def lists(batch):
+    assert all(tensor.dtype == torch.int64 for tensor in batch.values())
+    return {name: tensor.tolist() for name, tensor in batch.items()}
+
+
+def targets(batch):
+    """What Trainer counts as `num_items_in_batch`, with and without a shift."""
+    return int((batch["labels"] != -100).sum()), int((batch["labels"][..., 1:] != -100).sum())
+
+
+# --- pairs
+
+
+def test_pairs_are_padded_to_the_longest_of_each_side():
+    batch = Seq2SeqCollator(PAD)(PAIRS)
+    assert lists(batch) == {
+        "input_ids": [[5, 6, 2], [8, 2, PAD]],
+        "attention_mask": [[1, 1, 1], [1, 1, 0]],
+        "labels": [[7, 2, -100, -100], [9, 5, 6, 2]],
+    }
+    assert targets(batch)[0] == 6
+
+
+def test_a_batch_by_token_count_is_unpacked():
+    one_by_one = lists(Seq2SeqCollator(PAD)(PAIRS))
+    assert lists(Seq2SeqCollator(PAD)([PAIRS])) == one_by_one
+    assert lists(Seq2SeqCollator(PAD)([PAIRS[:1], PAIRS[1:]])) == one_by_one
+
+
+def test_widths_can_be_multiples():
+    batch = Seq2SeqCollator(PAD, pad_to_multiple_of=8)(PAIRS)
+    assert {name: tuple(tensor.shape) for name, tensor in batch.items()} == {
+        "input_ids": (2, 8),
+        "attention_mask": (2, 8),
+        "labels": (2, 8),
+    }
+    assert int(batch["attention_mask"].sum()) == 5
+    assert targets(batch)[0] == 6
+
+
+def test_rows_without_labels_still_make_a_batch():
+    """Case 42: nothing to learn from, and nothing that breaks."""
+    batch = lists(Seq2SeqCollator(PAD)([{"input_ids": [], "labels": []}, {"input_ids": [], "labels": []}]))
+    assert batch == {"input_ids": [[PAD], [PAD]], "attention_mask": [[0], [0]], "labels": [[-100], [-100]]}
+
+
+def test_a_missing_column_lists_those_that_are_there():
+    with pytest.raises(ValueError, match=r"needs a column 'labels', and the data has \['input_ids', 'target'\]"):
+        Seq2SeqCollator(PAD)([{"input_ids": [1], "target": "x"}])
+
+
+# --- language models
+
+
+def test_the_end_keeps_its_label_where_it_is_also_the_pad():
+    """Case 41: pad == eos == 2, rows 'x<eos>' and 'x y z<eos>'."""
+    batch = CausalLMCollator(pad_token_id=2)([{"input_ids": [5, 2]}, {"input_ids": [5, 6, 7, 2]}])
+    assert lists(batch) == {
+        "input_ids": [[5, 2, 2, 2], [5, 6, 7, 2]],
+        "attention_mask": [[1, 1, 0, 0], [1, 1, 1, 1]],
+        "labels": [[-100, 2, -100, -100], [-100, 6, 7, 2]],
+    }
+    assert [row.count(2) for row in batch["labels"].tolist()] == [1, 1]
+    assert targets(batch) == (4, 4)
+
+
+def test_full_blocks_need_no_mask():
+    batch = CausalLMCollator(PAD)([{"input_ids": [5, 6, 7]}, {"input_ids": [7, 8, 9]}])
+    assert lists(batch) == {"input_ids": [[5, 6, 7], [7, 8, 9]], "labels": [[-100, 6, 7], [-100, 8, 9]]}
+    assert targets(batch) == (4, 4)
+
+
+def test_packed_documents_have_positions_and_no_mask():
+    rows = [
+        {"input_ids": [1, 5, 2, 1, 2], "position_ids": [0, 1, 2, 0, 1], "labels": [-100, 5, 2, -100, 2]},
+        {"input_ids": [1, 6], "position_ids": [0, 1], "labels": [-100, 6]},
+    ]
+    batch = CausalLMCollator(PAD)(rows)
+    assert lists(batch) == {
+        "input_ids": [[1, 5, 2, 1, 2], [1, 6, PAD, PAD, PAD]],
+        "labels": [[-100, 5, 2, -100, 2], [-100, 6, -100, -100, -100]],
+        "position_ids": [[0, 1, 2, 0, 1], [0, 1, 0, 1, 2]],
+    }
+    assert targets(batch) == (4, 4)
+
+
+# --- masks
+
+
+def test_masks_have_the_stated_rates():
+    """Case 52, on 100,000 tokens of which half are special."""
+    ids = np.where(np.arange(100_000) % 2, np.arange(100_000) % 995 + 5, np.arange(100_000) // 2 % 5)
+    masked, labels = mask_tokens(ids, MASKER, np.random.default_rng(0))
+    chosen = labels != -100
+    assert not (chosen & (ids < 5)).any()
+    assert (labels[chosen] == ids[chosen]).all()
+    assert (masked[~chosen] == ids[~chosen]).all()
+    share = chosen.sum() / 50_000
+    assert share == pytest.approx(0.15, abs=0.01)
+    hidden = (masked[chosen] == 4).mean()
+    kept = (masked[chosen] == ids[chosen]).mean()
+    assert hidden == pytest.approx(0.8, abs=0.03)
+    assert kept == pytest.approx(0.1, abs=0.03)
+    assert 1 - hidden - kept == pytest.approx(0.1, abs=0.03)
+    assert (masked[chosen] >= 4).all()  # the mask itself, or an ordinary token
+
+
+def masked_rows(count=8, length=64, seed=3):
+    rng = np.random.default_rng(seed)
+    return [{"input_ids": [1, *rng.integers(5, 1000, length).tolist(), 2]} for _ in range(count)]
+
+
+def test_masks_follow_from_seed_epoch_and_batch_alone():
+    rows = masked_rows()
+    collate = MaskedLMCollator(PAD, MASKER, seed=1)
+    first = lists(collate(rows))
+    torch.manual_seed(99)
+    np.random.seed(99)
+    assert lists(collate(rows)) == first
+    assert lists(MaskedLMCollator(PAD, MASKER, seed=1)(rows)) == first
+    assert lists(MaskedLMCollator(PAD, MASKER, seed=2)(rows)) != first
+    # In another epoch, and beside other rows, a row is masked otherwise.
+    other_company = lists(collate([rows[0], *rows[4:]]))
+    assert other_company["labels"][0] != first["labels"][0]
+    MaskEpochs(collate).on_epoch_begin(None, TrainerState(epoch=1.5), None)
+    assert collate.epoch == 1
+    assert lists(collate(rows)) != first
+    MaskEpochs(collate).on_epoch_begin(None, TrainerState(), None)
+    assert lists(collate(rows)) == first
+
+
+def test_masked_rows_of_unequal_length():
+    rows = masked_rows(2, 20)
+    rows[1]["input_ids"] = rows[1]["input_ids"][:5]
+    batch = MaskedLMCollator(PAD, MASKER, seed=1)(rows)
+    assert batch["attention_mask"].sum(1).tolist() == [22, 5]
+    assert (batch["labels"][1, 5:] == -100).all()
+    assert (batch["input_ids"][1, 5:] == PAD).all()
+    real = batch["labels"] != -100
+    original = torch.tensor([rows[0]["input_ids"], rows[1]["input_ids"] + [PAD] * 17])
+    assert (batch["labels"][real] == original[real]).all()
+
+
+def test_rows_masked_before_stay_as_they_are():
+    rows = [{"input_ids": [1, 4, 6, 2], "labels": [-100, 5, -100, -100]}, {"input_ids": [1, 2], "labels": [-100] * 2}]
+    batch = MaskedLMCollator(PAD, MASKER, seed=1)(rows)
+    assert lists(batch) == {
+        "input_ids": [[1, 4, 6, 2], [1, 2, PAD, PAD]],
+        "labels": [[-100, 5, -100, -100], [-100] * 4],
+        "attention_mask": [[1, 1, 1, 1], [1, 1, 0, 0]],
+    }
+    assert targets(batch)[0] == 1
+
+
+# --- texts with a label
+
+
+def test_texts_with_a_label():
+    rows = [
+        {"input_ids": [1, 5, 2], "attention_mask": [1, 1, 1], "token_type_ids": [0, 0, 1], "labels": 1},
+        {"input_ids": [1, 2], "attention_mask": [1, 1], "token_type_ids": [0, 1], "labels": 0},
+    ]
+    batch = ClassificationCollator(PAD)(rows)
+    assert lists(batch) == {
+        "input_ids": [[1, 5, 2], [1, 2, PAD]],
+        "attention_mask": [[1, 1, 1], [1, 1, 0]],
+        "token_type_ids": [[0, 0, 1], [0, 1, 0]],
+        "labels": [1, 0],
+    }
+    assert targets(batch)[0] == 2
+    assert "labels" not in ClassificationCollator(PAD)([{"input_ids": [1]}])
+
+
+# --- which collator
+
+
+@pytest.mark.parametrize(
+    ("task", "expected"),
+    [
+        ("translation", Seq2SeqCollator),
+        ("causal-lm", CausalLMCollator),
+        ("masked-lm", MaskedLMCollator),
+        ("sequence-classification", ClassificationCollator),
+    ],
+)
+def test_each_task_has_its_collator(task, expected):
+    recipe = Recipe(
+        name="x", task=task, model={"type": "encoder"}, data=DataSection(train="a.txt", mask_probability=0.3)
+    )
+    recipe.training["seed"] = 7
+    tokenizer = train_tokenizer(["a b"], "word", 20, min_frequency=1)
+    model = SimpleNamespace(config=SimpleNamespace(vocab_size=7))
+    collate = collator_for(recipe, tokenizer, model)
+    assert type(collate) is expected
+    assert collate.pad_token_id == 0
+    if task == "masked-lm":
+        assert collate.masker == TokenMasker(0.3, 4, (0, 1, 2, 3, 4), 7)
+        assert collate.seed == 7
+    model.config.vocab_size = 6
+    with pytest.raises(ValueError, match="model.vocab_size: 6 is less than the 7 tokens of the tokenizer"):
+        collator_for(recipe, tokenizer, model)
+    tokenizer.mask_token = None
+    if task == "masked-lm":
+        with pytest.raises(ValueError, match="no mask token"):
+            collator_for(recipe, tokenizer)
+    tokenizer.pad_token = None
+    with pytest.raises(ValueError, match="no pad token"):
+        collator_for(recipe, tokenizer)

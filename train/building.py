@@ -1,0 +1,153 @@
+"""From a checked recipe to the objects of a training: arguments, tokenizer, model."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+from transformers import AutoTokenizer, GenerationConfig, PreTrainedModel, PreTrainedTokenizerBase, TrainingArguments
+from transformers.trainer_utils import set_seed
+
+import regard.modeling
+from regard.train.sections import CONFIG_CLASSES, Recipe, RecipeError
+from regard.train.tokenization import TASK_OPTIONS, train_tokenizer
+
+MODEL_CLASSES = {
+    ("translation", "transformer"): "TransformerForConditionalGeneration",
+    ("causal-lm", "decoder"): "TransformerDecoderForCausalLM",
+    ("masked-lm", "encoder"): "TransformerEncoderForMaskedLM",
+    ("sequence-classification", "encoder"): "TransformerEncoderForSequenceClassification",
+    ("sequence-classification", "decoder"): "TransformerDecoderForSequenceClassification",
+}
+DEFAULT_LOGGING_STEPS = 50
+DEFAULT_CHECKPOINTS_KEPT = 2
+
+
+def training_arguments(recipe: Recipe, output_dir: str) -> TrainingArguments:
+    """The recipe's `training`, with what follows from its other sections.
+
+    Raises:
+        RecipeError: what TrainingArguments refuses.
+    """
+    given = dict(recipe.training)
+    seed = given.get("seed", 42)
+    settings: dict[str, Any] = {
+        "data_seed": seed,
+        "logging_steps": DEFAULT_LOGGING_STEPS,
+        "per_device_eval_batch_size": recipe.evaluation.batch_size,
+        "save_total_limit": max(DEFAULT_CHECKPOINTS_KEPT, recipe.evaluation.average_checkpoints),
+        "dataloader_pin_memory": torch.accelerator.is_available(),
+        "disable_tqdm": True,  # the progress is our own
+        "logging_nan_inf_filter": False,  # a loss that is no number stops the training
+        "remove_unused_columns": False,  # the collators take what they need
+    }
+    if recipe.data.max_tokens_per_batch is not None:
+        settings["per_device_train_batch_size"] = 1  # one item of the data set is a whole batch
+    if recipe.data.streaming:
+        # Else the main process reads for all and joins their batches, which fails where their widths differ.
+        settings["accelerator_config"] = {"dispatch_batches": False}
+    given["report_to"] = [name for name in _listed(given.get("report_to")) if name != "tensorboard"]
+    try:
+        return TrainingArguments(output_dir=output_dir, **settings | given)
+    except (ValueError, TypeError) as error:
+        raise RecipeError(f"training: {' '.join(str(error).split())}") from error
+
+
+def wants_tensorboard(recipe: Recipe) -> bool:
+    """TensorBoard is on unless the recipe's `training.report_to` says otherwise."""
+    return bool({"tensorboard", "all"} & set(_listed(recipe.training.get("report_to", "tensorboard"))))
+
+
+def _listed(value: str | list[str] | None) -> list[str]:
+    names = [value] if isinstance(value, str) else list(value or [])
+    return [name for name in names if name != "none"]
+
+
+def build_tokenizer(recipe: Recipe, train_split: Any) -> PreTrainedTokenizerBase:
+    """The existing tokenizer that the recipe names, or one trained on the training split."""
+    section = recipe.tokenizer
+    if section.path is not None:
+        try:
+            tokenizer = AutoTokenizer.from_pretrained(section.path, trust_remote_code=False)
+        except (OSError, ValueError) as error:
+            raise RecipeError(f"tokenizer.path: '{section.path}' cannot be loaded: {_first_line(error)}") from error
+        if tokenizer.pad_token_id is None:
+            raise RecipeError(f"tokenizer.path: '{section.path}' has no pad token, which batches need.")
+        return tokenizer
+    return train_tokenizer(
+        _texts(train_split, recipe.task),
+        section.kind,
+        section.vocab_size,
+        lowercase=section.lowercase,
+        min_frequency=section.min_frequency,
+        max_length=section.max_length,
+        return_token_type_ids=recipe.model.get("type_vocab_size", 0) > 1,
+        **TASK_OPTIONS[recipe.task],
+    )
+
+
+def _texts(split: Any, task: str) -> Iterator[str]:
+    """The texts of all text columns, row by row."""
+    columns = [c for c in ("source", "target", "text", "text_pair") if c in split.features]
+    for batch in split.select_columns(columns).iter(1000):
+        for row in zip(*(batch[column] for column in columns), strict=True):
+            yield from row
+
+
+def build_model(
+    recipe: Recipe, tokenizer: PreTrainedTokenizerBase, labels: list[str] | None = None
+) -> PreTrainedModel:
+    """The recipe's model with fresh weights, which depend on the recipe's seed alone.
+
+    Raises:
+        RecipeError: when the tokenizer has more tokens than `model.vocab_size`, or a special token is missing.
+    """
+    settings = {key: value for key, value in recipe.model.items() if key != "type"}
+    settings.setdefault("vocab_size", len(tokenizer))
+    if settings["vocab_size"] < len(tokenizer):
+        raise RecipeError(
+            f"model.vocab_size: {settings['vocab_size']} is less than the {len(tokenizer)} tokens of the tokenizer."
+        )
+    settings.setdefault("max_position_embeddings", longest_sequence(recipe))
+    for name in ("pad_token_id", "bos_token_id", "eos_token_id"):
+        settings.setdefault(name, getattr(tokenizer, name))
+    if recipe.task == "translation":
+        start = next((i for i in (settings["bos_token_id"], settings["pad_token_id"]) if i is not None), None)
+        settings.setdefault("decoder_start_token_id", start)
+        if settings["eos_token_id"] is None:
+            raise RecipeError("tokenizer.path: it has no end-of-sentence token, so no translation would end.")
+    if labels is not None:
+        labels = labels + [f"LABEL_{i}" for i in range(len(labels), settings.pop("num_labels", 0))]
+        settings["id2label"] = dict(enumerate(labels))
+        settings["label2id"] = {name: i for i, name in enumerate(labels)}
+    config = getattr(regard.modeling, CONFIG_CLASSES[recipe.model["type"]])(**settings)
+    set_seed(recipe.training.get("seed", 42))
+    model = getattr(regard.modeling, MODEL_CLASSES[recipe.task, recipe.model["type"]])(config)
+    if model.can_generate():
+        model.generation_config = generation_settings(recipe, model)
+    return model
+
+
+def longest_sequence(recipe: Recipe) -> int:
+    """The most tokens that the recipe lets a sequence have."""
+    data, new = recipe.data, recipe.evaluation.max_new_tokens
+    if recipe.task == "translation":
+        return max(data.max_source_length, data.max_target_length, new)
+    return data.max_length if recipe.task == "sequence-classification" else data.block_size
+
+
+def generation_settings(recipe: Recipe, model: PreTrainedModel) -> GenerationConfig:
+    """How the saved model generates where nothing else is said: as it was evaluated."""
+    ids = {
+        name: getattr(model.config, name, None)
+        for name in ("pad_token_id", "bos_token_id", "eos_token_id", "decoder_start_token_id")
+    }
+    settings = {name: value for name, value in ids.items() if value is not None}
+    if recipe.task == "translation":
+        settings |= {"num_beams": recipe.evaluation.num_beams}
+        if recipe.evaluation.num_beams > 1:
+            settings["length_penalty"] = recipe.evaluation.length_penalty
+    return GenerationConfig(max_new_tokens=recipe.evaluation.max_new_tokens, **settings)
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__

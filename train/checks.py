@@ -1,0 +1,336 @@
+"""The checks of a recipe: each refuses what cannot work with one sentence that names the key and what would be right.
+
+The classes that know the keys of `model` and `training` are imported when a recipe is checked, so that importing this
+module costs nothing.
+"""
+
+import dataclasses
+import difflib
+import re
+import types
+import typing
+from collections.abc import Iterable, Mapping
+from enum import Enum
+from typing import Any
+
+from regard.train.sections import (
+    BUILTIN_DATA,
+    CONFIG_CLASSES,
+    NUM_SPECIAL_TOKENS,
+    PACKINGS,
+    RESERVED_TRAINING_KEYS,
+    TASKS,
+    TOKENIZER_KINDS,
+    DataSection,
+    EvaluationSection,
+    Recipe,
+    RecipeError,
+    TokenizerSection,
+)
+
+
+def check_recipe(values: dict[str, Any]) -> Recipe:
+    """The recipe that plain sections describe.
+
+    Raises:
+        RecipeError: one sentence about the first thing that cannot work.
+    """
+    for section in ("model", "tokenizer", "data", "training", "evaluation"):
+        if values.get(section) is None:
+            values[section] = {}
+        if not isinstance(values[section], dict):
+            raise RecipeError(f"{section}: {values[section]!r} is not a section with keys of its own.")
+    _check_keys(values, [f.name for f in dataclasses.fields(Recipe)], "", "section")
+    if "task" not in values:
+        raise RecipeError(f"The recipe names no task: it is {_either(TASKS)}.")
+    for key in ("name", "task"):
+        values[key] = _typed(values[key], str, key)
+    if not re.fullmatch(r"\w[\w.-]*", values["name"]):
+        raise RecipeError(f"name: '{values['name']}' is no name for a folder: use letters, digits, '-', '_' and '.'.")
+    _check_choice(values["task"], TASKS, "task")
+
+    held_out = values["data"].get("validation")
+    if isinstance(held_out, int) and not isinstance(held_out, bool):
+        values["data"]["validation"] = str(
+            held_out
+        )  # data.validation=1000 holds that many rows out of the training data
+    recipe = Recipe(
+        name=values["name"],
+        task=values["task"],
+        model=dict(values["model"]),
+        tokenizer=_build(TokenizerSection, values["tokenizer"], "tokenizer"),
+        data=_build(DataSection, values["data"], "data"),
+        training=dict(values["training"]),
+        evaluation=_build(EvaluationSection, values["evaluation"], "evaluation"),
+    )
+    _check_task(recipe)
+    _check_tokenizer(recipe)
+    _check_data(recipe)
+    _check_evaluation(recipe)
+    _check_training(recipe)
+    _check_model(recipe)
+    return recipe
+
+
+def _check_task(recipe: Recipe) -> None:
+    task, model_type = TASKS[recipe.task], recipe.model.get("type")
+    if model_type is None:
+        raise RecipeError(f"model.type is missing: the task {recipe.task} takes {_either(task.model_types)}.")
+    _check_choice(_typed(model_type, str, "model.type"), CONFIG_CLASSES, "model.type")
+    if model_type not in task.model_types:
+        raise RecipeError(f"model.type: the task {recipe.task} takes {_either(task.model_types)}, not '{model_type}'.")
+
+
+def _check_tokenizer(recipe: Recipe) -> None:
+    tokenizer = recipe.tokenizer
+    _check_choice(tokenizer.kind, TOKENIZER_KINDS, "tokenizer.kind")
+    _check_least(tokenizer, "tokenizer", min_frequency=1, max_length=1, vocab_size=NUM_SPECIAL_TOKENS + 1)
+    if tokenizer.path is None and tokenizer.kind == "byte-bpe" and tokenizer.vocab_size < 256 + NUM_SPECIAL_TOKENS:
+        raise RecipeError(
+            f"tokenizer.vocab_size: {tokenizer.vocab_size} is too small for byte-bpe, which needs the 256 bytes and "
+            f"{NUM_SPECIAL_TOKENS} special tokens: at least {256 + NUM_SPECIAL_TOKENS}."
+        )
+
+
+def _check_data(recipe: Recipe) -> None:
+    data, task = recipe.data, TASKS[recipe.task]
+    _check_keys(data.columns, [*task.roles, *task.optional_roles], "data.columns.", "role")
+    data.columns = {role: data.columns.get(role, role) for role in task.roles} | data.columns
+    _check_choice(data.packing, PACKINGS, "data.packing")
+    _check_least(data, "data", max_source_length=1, max_target_length=1, max_length=1, block_size=2)
+    if data.max_tokens_per_batch is not None:
+        _check_least(data, "data", max_tokens_per_batch=1)
+    if not 0 < data.mask_probability < 1:
+        raise RecipeError(f"data.mask_probability: {data.mask_probability} is not between 0 and 1.")
+    if data.path is not None and data.path.startswith("builtin:"):
+        _check_choice(data.path, BUILTIN_DATA, "data.path")
+
+
+def _check_evaluation(recipe: Recipe) -> None:
+    evaluation, fitting = recipe.evaluation, TASKS[recipe.task].metrics
+    _check_least(evaluation, "evaluation", num_beams=1, max_new_tokens=1, batch_size=1)
+    _check_least(evaluation, "evaluation", average_checkpoints=0, samples=0)
+    known = {metric for task in TASKS.values() for metric in task.metrics}
+    for metric in evaluation.metrics:
+        if metric in known and metric not in fitting:
+            raise RecipeError(
+                f"evaluation.metrics: '{metric}' does not fit the task {recipe.task}, which takes {_either(fitting)}."
+            )
+        _check_choice(metric, fitting, "evaluation.metrics")
+
+
+def _check_training(recipe: Recipe) -> None:
+    training, data, evaluation = recipe.training, recipe.data, recipe.evaluation
+    fields = _training_fields()
+    for key, reason in RESERVED_TRAINING_KEYS.items():
+        if key in training:
+            raise RecipeError(f"training.{key} does not belong in a recipe: {reason}.")
+    _check_keys(training, fields, "training.", "argument")
+    for key, value in training.items():
+        typed = _typed(value, fields[key], f"training.{key}")
+        training[key] = value if isinstance(value, int) else typed  # 800 steps stay 800, though the field says float
+    for key in ("per_device_train_batch_size", "per_device_eval_batch_size", "gradient_accumulation_steps"):
+        if training.get(key, 1) < 1:
+            raise RecipeError(f"training.{key}: {training[key]} is less than 1.")
+
+    if data.max_tokens_per_batch is not None and "per_device_train_batch_size" in training:
+        raise RecipeError(
+            "training.per_device_train_batch_size and data.max_tokens_per_batch exclude each other: a batch holds "
+            "either a number of examples or a number of tokens."
+        )
+    if data.streaming and data.max_tokens_per_batch is not None:
+        raise RecipeError(
+            "data.max_tokens_per_batch needs all lengths in advance, and data.streaming reads them as they come: set "
+            "training.per_device_train_batch_size instead."
+        )
+    if data.streaming and training.get("max_steps", -1) < 1:
+        raise RecipeError("data.streaming needs training.max_steps: a stream has no length to count epochs by.")
+    evaluates = training.get("eval_strategy", "no") != "no" or training.get("eval_on_start", False)
+    if data.validation is None and evaluates:
+        raise RecipeError("training.eval_strategy asks for evaluation, and data.validation names no data for it.")
+    kept = training.get("save_total_limit")
+    if evaluation.average_checkpoints > 1 and kept is not None and kept < evaluation.average_checkpoints:
+        raise RecipeError(
+            f"evaluation.average_checkpoints: {evaluation.average_checkpoints} checkpoints cannot be averaged when "
+            f"training.save_total_limit keeps {kept}."
+        )
+    if evaluation.average_checkpoints > 0 and training.get("save_strategy") == "no":
+        raise RecipeError("evaluation.average_checkpoints needs checkpoints, and training.save_strategy is 'no'.")
+    # Smoothing lives in the model's own loss, where it acts in training alone; Trainer's would take the labels out of
+    # the model and smooth the evaluation loss too.
+    smoothing = training.pop("label_smoothing_factor", None)
+    if smoothing is not None and recipe.model.setdefault("label_smoothing", smoothing) != smoothing:
+        raise RecipeError(
+            f"training.label_smoothing_factor ({smoothing}) and model.label_smoothing "
+            f"({recipe.model['label_smoothing']}) are the same setting and differ: keep one."
+        )
+
+
+def _check_model(recipe: Recipe) -> None:
+    tokenizer = recipe.tokenizer
+    config_class, hints = _config_fields(recipe.model["type"])
+    if recipe.task == "sequence-classification":
+        hints["num_labels"] = int  # a property of every config, not a field; taken from the data where it is not given
+    given = {key: value for key, value in recipe.model.items() if key != "type"}
+    _check_keys(given, hints, "model.", "key")
+    given = {key: _typed(value, hints[key], f"model.{key}") for key, value in given.items()}
+    recipe.model = {"type": recipe.model["type"], **given}
+    if tokenizer.path is None and given.get("vocab_size", tokenizer.vocab_size) != tokenizer.vocab_size:
+        raise RecipeError(
+            f"model.vocab_size: {given['vocab_size']} differs from tokenizer.vocab_size, {tokenizer.vocab_size}: "
+            "leave it out, and it is the size of the trained vocabulary."
+        )
+    if given.get("num_attention_heads", 1) < 1:
+        raise RecipeError(f"model.num_attention_heads: {given['num_attention_heads']} is less than 1.")
+    if "hidden_act" in given:
+        _check_choice(given["hidden_act"], _activations(), "model.hidden_act")
+    try:
+        config = config_class(**{"vocab_size": tokenizer.vocab_size} | given)
+    except Exception as error:  # the library's strict configs raise classes of their own, with the sentence as cause
+        raise RecipeError(f"model: {' '.join(str(error.__cause__ or error).split())}") from error
+    if config.position_embedding_type == "learned" and "max_position_embeddings" in given:
+        keys = {
+            "translation": ("data.max_source_length", "data.max_target_length", "evaluation.max_new_tokens"),
+            "sequence-classification": ("data.max_length",),
+        }.get(recipe.task, ("data.block_size",))
+        for key in keys:
+            section, name = key.split(".")
+            length = getattr(getattr(recipe, section), name)
+            if length > config.max_position_embeddings:
+                raise RecipeError(
+                    f"{key}: {length} is more than model.max_position_embeddings, {config.max_position_embeddings}, "
+                    "and learned positions end there."
+                )
+
+
+def _training_fields() -> dict[str, Any]:
+    from transformers.training_args import TrainingArguments
+
+    return {f.name: f.type for f in dataclasses.fields(TrainingArguments) if f.init}
+
+
+def _config_fields(model_type: str) -> tuple[type, dict[str, Any]]:
+    """The config class of a model type, and the types of the fields that it and its bases in `regard` declare."""
+    from transformers import PreTrainedConfig
+
+    import regard.modeling
+
+    config_class = getattr(regard.modeling, CONFIG_CLASSES[model_type])
+    hints: dict[str, Any] = {}
+    for base in reversed(config_class.__mro__):
+        if issubclass(base, PreTrainedConfig) and base is not PreTrainedConfig:
+            hints |= {name: hint for name, hint in vars(base).get("__annotations__", {}).items()}
+    names = {f.name for f in dataclasses.fields(config_class) if f.init}
+    return config_class, {name: hint for name, hint in hints.items() if name in names}
+
+
+def _activations() -> list[str]:
+    from transformers.activations import ACT2FN
+
+    return sorted(ACT2FN)
+
+
+def _build(cls: type, values: Mapping[str, Any], section: str) -> Any:
+    fields = {f.name: f for f in dataclasses.fields(cls)}
+    _check_keys(values, fields, f"{section}.", "key")
+    for name, spec in fields.items():
+        required = spec.default is dataclasses.MISSING and spec.default_factory is dataclasses.MISSING
+        if required and values.get(name) is None:
+            raise RecipeError(f"{section}.{name} is missing.")
+    return cls(**{key: _typed(value, fields[key].type, f"{section}.{key}") for key, value in values.items()})
+
+
+def _typed(value: Any, hint: Any, where: str) -> Any:
+    """`value` as the type `hint` has it: a whole number may stand for a number, and 1e4 for a whole number."""
+    choices = _members(hint)
+    enums = [choice for choice in choices if isinstance(choice, type) and issubclass(choice, Enum)]
+    if enums and isinstance(value, str):
+        # TrainingArguments types such settings as "an enumeration or text"; only the enumeration's values work.
+        _check_choice(value, [member.value for member in enums[0]], where)
+        return value
+    for choice in choices:
+        fits, converted = _convert(value, choice)
+        if fits:
+            return converted
+    names = [_type_name(choice) for choice in choices if choice not in enums]
+    raise RecipeError(f"{where}: {value!r} is not {_either(dict.fromkeys(names), quote=False)}.")
+
+
+def _members(hint: Any) -> list[Any]:
+    if typing.get_origin(hint) in (typing.Union, types.UnionType):
+        return [member for part in typing.get_args(hint) for member in _members(part)]
+    return [hint]
+
+
+def _convert(value: Any, hint: Any) -> tuple[bool, Any]:
+    origin, args = typing.get_origin(hint) or hint, typing.get_args(hint)
+    if hint is Any or isinstance(hint, str):
+        return True, value
+    if hint in (None, type(None)):
+        return value is None, value
+    if origin is typing.Literal:
+        return value in args, value
+    if origin is bool:
+        return isinstance(value, bool), value
+    if isinstance(value, bool):
+        return False, value
+    if origin is int:
+        whole = isinstance(value, float) and value.is_integer()
+        return isinstance(value, int) or whole, int(value) if whole else value
+    if origin is float:
+        return isinstance(value, int | float), float(value) if isinstance(value, int) else value
+    if origin is dict and isinstance(value, Mapping):
+        inner = args[1] if args else Any
+        pairs = {key: _convert(item, inner) for key, item in value.items()}
+        return all(fits for fits, _ in pairs.values()), {key: item for key, (_, item) in pairs.items()}
+    if origin in (list, tuple) and isinstance(value, list):
+        items = [_convert(item, args[0] if args else Any) for item in value]
+        return all(fits for fits, _ in items), [item for _, item in items]
+    return isinstance(origin, type) and isinstance(value, origin), value
+
+
+def _type_name(hint: Any) -> str:
+    origin, args = typing.get_origin(hint) or hint, typing.get_args(hint)
+    if origin is typing.Literal:
+        return _either(map(repr, args), quote=False)
+    if origin in (list, tuple, dict) and args and args[-1] is str:
+        return {list: "a list of texts", dict: "a mapping of names to texts"}.get(origin, "a list of texts")
+    names = {bool: "true or false", int: "a whole number", float: "a number", str: "text", list: "a list"}
+    names |= {dict: "a mapping", tuple: "a list", None: "null", type(None): "null"}
+    return names.get(origin, getattr(origin, "__name__", str(origin)))
+
+
+def _check_keys(values: Iterable[str], known: Iterable[str], prefix: str, what: str) -> None:
+    known = list(known)
+    for key in values:
+        if key not in known:
+            raise RecipeError(f"There is no {what} '{prefix}{key}'{nearest(key, known, prefix)}")
+
+
+def _check_choice(value: str, choices: Iterable[str], where: str) -> None:
+    choices = list(choices)
+    if value not in choices:
+        end = nearest(value, choices) if len(choices) > 12 else f": it is {_either(choices)}."
+        raise RecipeError(f"{where}: '{value}' is not known{end}")
+
+
+def _check_least(section: Any, prefix: str, **least: int) -> None:
+    for name, minimum in least.items():
+        if getattr(section, name) < minimum:
+            raise RecipeError(f"{prefix}.{name}: {getattr(section, name)} is less than {minimum}.")
+
+
+def nearest(name: str, known: Iterable[str], prefix: str = "", otherwise: str | None = None) -> str:
+    """The end of a sentence about an unknown name: the nearest one, else `otherwise`, else all if they are few."""
+    known = list(known)
+    near = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
+    if near:
+        return f": did you mean '{prefix}{near[0]}'?"
+    if otherwise is None and 0 < len(known) <= 12:
+        otherwise = f"it is {_either(known)}"
+    return f": {otherwise}." if otherwise else "."
+
+
+def _either(names: Iterable[str], quote: bool = True) -> str:
+    names = [f"'{name}'" if quote else str(name) for name in names]
+    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} or {names[-1]}"

@@ -1,0 +1,384 @@
+"""From a recipe's `data` section to splits whose columns are named by their role.
+
+    load_splits(data, task)                     rows: source, target | text | text, [text_pair], label
+    prepare_splits(splits, recipe, tokenizer)   examples: input_ids, labels, ... (in `regard.train.preprocessing`)
+
+A split is a local file (`my.tsv`), a split of the data set that `data.path` names (`train`), or, for
+`data.validation`, a share or a number of rows held out of the training data (`5%`, `1000`), always the same ones.
+"""
+
+import difflib
+import hashlib
+import inspect
+import json
+import logging
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from datasets import ClassLabel, Dataset, Features, IterableDataset, Value, load_dataset
+from datasets.exceptions import DatasetGenerationError
+
+from regard.train import readers
+from regard.train.preprocessing import DataReport, SplitReport, prepare_splits
+from regard.train.readers import ENDS, READERS, TEXT, columns_of, read_rows
+from regard.train.sections import TASKS, DataSection
+
+__all__ = ["DataReport", "SplitReport", "load_splits", "prepare_splits"]
+
+logger = logging.getLogger(__name__)
+
+Splits = dict[str, Dataset | IterableDataset]
+
+SUFFIXES = (*READERS, ".txt")
+HOLD_OUT = re.compile(r"(\d+(?:\.\d+)?)%|(\d+)")  # "5%", "0.5%" or "1000"
+# Held out where someone's own training file takes the place of a data set that has its own validation split.
+DEFAULT_HOLD_OUT, DEFAULT_HOLD_OUT_LIMIT = "5%", 1000
+BUILTIN_SPLITS = ("train", "validation", "test")
+
+
+@dataclass(frozen=True)
+class Source:
+    """One split as the recipe names it: `value` of the field `field`."""
+
+    field: str
+    value: str
+
+    @property
+    def file(self) -> Path | None:
+        path = Path(self.value).expanduser()
+        return path if path.suffix.lower() in SUFFIXES else None
+
+    @property
+    def is_hold_out(self) -> bool:
+        return self.field == "data.validation" and HOLD_OUT.fullmatch(self.value) is not None
+
+
+def load_splits(data: DataSection, task: str) -> Splits:
+    """Loads what the recipe names, checked, with columns named by role.
+
+    When `data.train` is a file and `data.path` names a data set, the splits of that data set are not used with the
+    file: they are other data, with other columns. Validation rows are then held out of the file (5 %, at most 1000),
+    unless `data.validation` is a file too, and a test set is used only if it is a file; a warning says so. Held out
+    are the last rows for language models, whose text is one stretch, and else rows drawn by a fixed seed.
+
+    Args:
+        data: the section of the recipe.
+        task: one of `regard.train.sections.TASKS`.
+
+    Returns:
+        "train", "validation" and "test", or "test:<name>" for each of several test sets: those that the recipe names.
+        Labels are a `ClassLabel` whose names are the distinct labels of the training split, sorted. Text files give
+        the further column `ends_document`. With `data.streaming`, iterable data sets.
+
+    Raises:
+        ValueError: one sentence that names the field and what is wrong: a file or column that is not there, an empty
+            file, a malformed line, a missing value, a wrong type, an unknown label, a Hub that does not answer.
+    """
+    if task == "masked-lm" and data.packing == "documents":
+        raise ValueError("data.packing: 'documents' is for causal-lm; masked-lm takes 'blocks'.")
+    roles = TASKS[task].roles + TASKS[task].optional_roles
+    columns = {role: data.columns.get(role, role) for role in TASKS[task].roles} | dict(data.columns)
+    if unknown := [role for role in columns if role not in roles]:
+        raise ValueError(f"data.columns: there is no role '{unknown[0]}' in {task}; the roles are {_quoted(roles)}.")
+    sources = _sources(data)
+    hold_out_limit = None
+    if data.path is not None and sources["train"].file is not None:
+        hold_out_limit = _leave_out_other_data(sources, data.path)
+    hold_out = sources.pop("validation") if "validation" in sources and sources["validation"].is_hold_out else None
+    if hold_out is not None and data.streaming:
+        raise ValueError(
+            f"data.validation: '{hold_out.value}' holds rows out of data.train, whose number is not known with "
+            "data.streaming: name a file or a split."
+        )
+    for source in sources.values():
+        _check_source(source, data, task, columns)
+    labels = _label_names(sources["train"], data, columns["label"]) if "label" in columns else None
+    splits = {key: _load(source, data, columns, labels) for key, source in sources.items()}
+    if hold_out is not None:
+        ordered = TASKS[task].roles == ("text",)
+        splits = _held_out(splits, hold_out, ordered, hold_out_limit)
+    return splits
+
+
+# --- which data ------------------------------------------------------------------------------------------------------
+
+
+def _sources(data: DataSection) -> dict[str, Source]:
+    sources = {"train": Source("data.train", data.train)}
+    if data.validation is not None:
+        sources["validation"] = Source("data.validation", data.validation)
+    if isinstance(data.test, Mapping):
+        sources |= {f"test:{name}": Source(f"data.test.{name}", value) for name, value in data.test.items()}
+    elif data.test is not None:
+        sources["test"] = Source("data.test", data.test)
+    return sources
+
+
+def _leave_out_other_data(sources: dict[str, Source], path: str) -> int | None:
+    """Takes out the splits of `path`; returns the most rows to hold out if validation rows now come from the file."""
+    others = [key for key, source in sources.items() if source.file is None and not source.is_hold_out]
+    if not others:
+        return None
+    fields = ", ".join(sources.pop(key).field for key in others)
+    held_out = "validation" in others
+    if held_out:
+        sources["validation"] = Source("data.validation", DEFAULT_HOLD_OUT)
+    logger.warning(
+        "data.train is the file %s, so the splits of %s are not used (%s)%s.",
+        sources["train"].value,
+        path,
+        fields,
+        f"; validation is {DEFAULT_HOLD_OUT} of the file, at most {DEFAULT_HOLD_OUT_LIMIT} rows" if held_out else "",
+    )
+    return DEFAULT_HOLD_OUT_LIMIT if held_out else None
+
+
+def _check_source(source: Source, data: DataSection, task: str, columns: Mapping[str, str]) -> None:
+    """What can be said of a source before it is read whole."""
+    file = source.file
+    if file is None:
+        if data.path is None:
+            raise ValueError(
+                f"{source.field}: '{source.value}' is not a file of a known kind ({', '.join(SUFFIXES)}), and "
+                "data.path names no data set that it could be a split of."
+            )
+        return
+    if not file.is_file():
+        raise ValueError(f"{source.field}: the file {file} does not exist (seen from {Path.cwd()}).")
+    if file.suffix.lower() == ".txt":
+        if TASKS[task].roles != ("text",):
+            raise ValueError(
+                f"{source.field}: {file} is a text without columns, and {task} needs {_quoted(TASKS[task].roles)}: "
+                "give a .tsv, .csv, .jsonl or .parquet file."
+            )
+    else:
+        with _named(source):
+            _check_columns(source, columns, columns_of(file), has_header=file.suffix.lower() in (".csv", ".tsv"))
+    with _named(source):
+        if next(read_rows(file), None) is None:
+            raise ValueError(f"{file} is empty.")
+
+
+def _check_columns(source: Source, columns: Mapping[str, str], present: list[str], has_header: bool = False) -> None:
+    missing = [c for c in columns.values() if c not in present and c.partition(".")[0] not in present]
+    if not missing:
+        return
+    near = difflib.get_close_matches(missing[0], present, n=1)
+    shown = [name if len(name) <= 40 else name[:37] + "..." for name in present]
+    message = f"there is no column '{missing[0]}'" + (f" (is it '{near[0]}'?)" if near else "")
+    message += f" in {source.value}, whose {'first line names' if has_header else 'columns are'} {_quoted(shown)}"
+    settings = " ".join(f"data.columns.{role}=..." for role in columns)
+    if has_header:
+        separator = "," if source.value.lower().endswith(".csv") else "<TAB>"
+        header = separator.join(columns.values())
+        raise ValueError(f"{message}: say which is which with {settings}, or put the line '{header}' first.")
+    raise ValueError(f"{message}: say which is which with {settings}.")
+
+
+@contextmanager
+def _named(source: Source) -> Iterator[None]:
+    """Puts the field before the message of a ValueError."""
+    try:
+        yield
+    except (ValueError, DatasetGenerationError) as error:
+        reason = error if isinstance(error, ValueError) else error.__cause__
+        if not isinstance(reason, ValueError):
+            raise
+        raise ValueError(f"{source.field}: {reason}") from reason
+
+
+def _quoted(names: Iterable[str]) -> str:
+    return ", ".join(f"'{name}'" for name in names)
+
+
+# --- reading ---------------------------------------------------------------------------------------------------------
+
+
+def _load(source: Source, data: DataSection, columns: dict[str, str], labels: list[str] | None) -> Any:
+    features = Features({role: ClassLabel(names=labels) if role == "label" else Value("string") for role in columns})
+    if source.file is not None:
+        return _load_file(source, data, columns, features)
+    return _load_named(source, data, columns, features)
+
+
+def _load_file(source: Source, data: DataSection, columns: dict[str, str], features: Features) -> Any:
+    documents = data.packing == "documents"
+    is_text = source.file.suffix.lower() == ".txt"
+    if is_text:
+        columns, features = {TEXT: TEXT, ENDS: ENDS}, Features({TEXT: Value("string"), ENDS: Value("bool")})
+    arguments = {"path": str(source.file), "columns": columns, "features": features, "documents": documents}
+    with _named(source):
+        if data.streaming:
+            return IterableDataset.from_generator(_role_rows, features=features, gen_kwargs=arguments)
+        with open(source.file, "rb") as file:
+            content = hashlib.file_digest(file, "sha256").hexdigest()
+        fingerprint = _digest(content, columns, str(features), documents, *_own_source())
+        return Dataset.from_generator(_role_rows, features=features, gen_kwargs=arguments, fingerprint=fingerprint)
+
+
+def _role_rows(path: str, columns: dict[str, str], features: Features, documents: bool) -> Iterator[dict[str, Any]]:
+    for place, row in read_rows(Path(path), documents):
+        yield _to_roles(row, place, columns, features)
+
+
+def _load_named(source: Source, data: DataSection, columns: dict[str, str], features: Features) -> Any:
+    """A split of `data.path`: the Hub's, or the generator's in the package."""
+    with _named(source):
+        dataset = _open_split(source, data)
+        present = list(dataset.features or next(iter(dataset), {}))
+        _check_columns(source, columns, present)
+        where = f"{data.path}, split '{source.value}', row"
+        given = (dataset.features or {}).get(columns.get("label"))
+
+        def rename(row: dict[str, Any], index: int) -> dict[str, Any]:
+            return _to_roles(row, f"{where} {index + 1}", columns, features, given)
+
+        arguments = {"with_indices": True, "remove_columns": present, "features": features}
+        if data.streaming:
+            return dataset.map(rename, **arguments)
+        fingerprint = _digest(dataset._fingerprint, columns, str(features), *_own_source())
+        return dataset.map(rename, new_fingerprint=fingerprint, desc=f"Reading {source.value}", **arguments)
+
+
+def _open_split(source: Source, data: DataSection) -> Any:
+    if data.path.startswith("builtin:"):
+        from regard.train.turkish import make_pairs
+
+        if source.value not in BUILTIN_SPLITS:
+            raise ValueError(f"'{source.value}' is not a split of {data.path}: it has {_quoted(BUILTIN_SPLITS)}.")
+        dataset = Dataset.from_list(make_pairs(source.value))
+        return dataset.to_iterable_dataset() if data.streaming else dataset
+    try:
+        return load_dataset(data.path, data.name, split=source.value, streaming=data.streaming)
+    except (
+        OSError,
+        ValueError,
+        RuntimeError,
+    ) as error:  # no network, no such data set, no such split, a script inside
+        reason = (str(error).strip() or type(error).__name__).splitlines()[0].rstrip(".")
+        raise ValueError(
+            f"the split '{source.value}' of data.path '{data.path}' cannot be loaded ({reason}): check the name and "
+            "the network, or give local files instead, such as data.train=train.jsonl data.validation=valid.jsonl."
+        ) from error
+
+
+def _to_roles(
+    row: Mapping[str, Any], place: str, columns: Mapping[str, str], features: Features, given: Any = None
+) -> dict[str, Any]:
+    """A row with its columns named by role, checked; `given` is the label's feature where the data set states one."""
+    example = {}
+    for role, column in columns.items():
+        value = _pick(row, column, place)
+        if role == "label":
+            names = features[role].names
+            label = _label_text(value, column, place, given)
+            if label not in names:
+                raise ValueError(
+                    f"{place}: the label '{label}' in column '{column}' is not among those of data.train, which are "
+                    f"{_quoted(names[:20])}{'' if len(names) <= 20 else ', ...'}."
+                )
+            value = names.index(label)
+        elif role != ENDS and not isinstance(value, str):
+            raise ValueError(f"{place}: column '{column}' holds {_kind(value)} where text is wanted.")
+        example[role] = value
+    return example
+
+
+def _pick(row: Mapping[str, Any], column: str, place: str) -> Any:
+    """The value of a column; `translation.de` is the entry `de` of the column `translation`."""
+    if column in row:
+        return row[column]
+    value: Any = row
+    for part in column.split("."):
+        if not isinstance(value, Mapping) or part not in value:
+            raise ValueError(f"{place}: there is no column '{column}'.")
+        value = value[part]
+    return value
+
+
+def _kind(value: Any) -> str:
+    if value is None:
+        return "no value"
+    names = {bool: "true or false", int: "a whole number", float: "a number", list: "a list", dict: "an object"}
+    return names.get(type(value), f"a {type(value).__name__}")
+
+
+# --- labels ----------------------------------------------------------------------------------------------------------
+
+
+def _label_names(source: Source, data: DataSection, column: str) -> list[str]:
+    """The distinct labels of the training data: whole numbers in their order, names in the alphabet's."""
+    with _named(source):
+        if source.file is not None:
+            rows: Any = read_rows(source.file)
+            found = {_label_text(_pick(row, column, place), column, place) for place, row in rows}
+        else:
+            dataset = _open_split(source, data)
+            given = (dataset.features or {}).get(column)
+            if isinstance(given, ClassLabel):
+                return list(given.names)
+            if data.streaming:
+                raise ValueError(
+                    f"the data set {data.path} does not state the labels of column '{column}', which data.streaming "
+                    "needs: set data.streaming=false."
+                )
+            _check_columns(source, {"label": column}, dataset.column_names)
+            place = f"{data.path}, split '{source.value}', row"
+            rows = enumerate(dataset.select_columns([column.partition(".")[0]]), 1)
+            found = {_label_text(_pick(row, column, f"{place} {n}"), column, f"{place} {n}") for n, row in rows}
+    if len(found) < 2:
+        raise ValueError(
+            f"{source.field}: every label in column '{column}' is '{min(found)}': there is nothing to learn."
+        )
+    if all(re.fullmatch(r"-?\d+", label) for label in found):
+        return sorted(found, key=int)
+    return sorted(found)
+
+
+def _label_text(value: Any, column: str, place: str, given: Any = None) -> str:
+    if isinstance(given, ClassLabel) and isinstance(value, int):
+        if not 0 <= value < given.num_classes:
+            raise ValueError(
+                f"{place}: the label {value} in column '{column}' is not in 0 to {given.num_classes - 1}."
+            )
+        return given.names[value]
+    if isinstance(value, bool) or not isinstance(value, int | str) or value == "":
+        kind = "no value" if value == "" else _kind(value)
+        raise ValueError(
+            f"{place}: column '{column}' holds {kind} where a label, a whole number or a name, is wanted."
+        )
+    return str(value).strip()
+
+
+# --- holding out -----------------------------------------------------------------------------------------------------
+
+
+def _held_out(splits: Splits, source: Source, ordered: bool, limit: int | None) -> Splits:
+    train = splits["train"]
+    share, number = HOLD_OUT.fullmatch(source.value).groups()
+    count = int(number) if number else max(1, round(len(train) * float(share) / 100))
+    count = min(count, limit or count)
+    if not 0 < count < len(train):
+        raise ValueError(
+            f"data.validation: '{source.value}' of the {len(train)} rows of data.train leaves one side empty."
+        )
+    rows = np.arange(len(train)) if ordered else np.random.default_rng(0).permutation(len(train))
+    parts = {"train": np.sort(rows[:-count]), "validation": np.sort(rows[-count:])}
+    for name, indices in parts.items():
+        fingerprint = _digest(train._fingerprint, "held out", name, count, ordered)
+        parts[name] = train.select(indices, new_fingerprint=fingerprint)
+    return {**parts, **{key: split for key, split in splits.items() if key != "train"}}
+
+
+def _digest(*parts: Any) -> str:
+    return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:32]
+
+
+def _own_source() -> tuple[str, str]:
+    """The code that makes rows of files: when it changes, so do the fingerprints."""
+    return inspect.getsource(readers), inspect.getsource(_to_roles) + inspect.getsource(_label_text)

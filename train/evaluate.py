@@ -1,0 +1,134 @@
+"""What a run is worth: its loss and its metrics on the splits of its recipe."""
+
+import dataclasses
+import os
+from pathlib import Path
+from typing import Any
+
+from transformers import PreTrainedModel, PreTrainedTokenizerBase
+
+from regard.evaluation.generation import generate_text, load_run, translate
+from regard.evaluation.metrics import get_metric
+from regard.train.callbacks import quiet_libraries
+from regard.train.collators import collator_for
+from regard.train.data import load_splits, prepare_splits
+from regard.train.measure import EvaluationBatches, has_vocabulary_head, measure
+from regard.train.recipe import load_recipe
+from regard.train.records import METRICS, read_json, write_json
+from regard.train.sections import EvaluationSection, Recipe
+
+TEXT_METRICS = ("bleu", "chrf", "exact_match")
+SETTINGS = ("num_beams", "length_penalty", "max_new_tokens", "batch_size")
+AS_EVALUATION = "evaluated:"  # the training split is then laid out as an evaluation split is
+
+
+def evaluate_run(run: str | os.PathLike[str], split: str | None = None, **overrides: Any) -> dict[str, dict[str, Any]]:
+    """Measures a run on its recipe's data, as the end of its training did.
+
+    Args:
+        run: the run's folder.
+        split: one split ("validation", "test", "test:<name>" or the name alone, "train"); all but "train" by default.
+        overrides: settings that differ from the recipe's: `num_beams`, `length_penalty`, `max_new_tokens`,
+            `batch_size`.
+
+    Returns:
+        The measures of each split. Where all splits were measured by the recipe's settings, `metrics.json` is brought
+        up to date.
+
+    Raises:
+        ValueError: the folder is no run, there is no such split, or a setting is not known.
+    """
+    if unknown := [name for name in overrides if name not in SETTINGS]:
+        raise ValueError(f"There is no setting '{unknown[0]}' of an evaluation: there are {', '.join(SETTINGS)}.")
+    with quiet_libraries():
+        return _evaluate_run(run, split, overrides)
+
+
+def _evaluate_run(run: str | os.PathLike[str], split: str | None, overrides: dict[str, Any]) -> dict[str, Any]:
+    recipe = load_recipe(run)
+    recipe.evaluation = dataclasses.replace(recipe.evaluation, **overrides)
+    model, tokenizer = load_run(run)
+    splits = load_splits(recipe.data, recipe.task)
+    results = {}
+    for name in _chosen(list(splits), split):
+        key = AS_EVALUATION + name if name == "train" else name
+        prepared, _ = prepare_splits({key: splits[name]}, recipe, tokenizer)
+        results[name], _ = evaluate_split(model, tokenizer, recipe, prepared[key])
+    records = Path(run) / METRICS
+    if split is None and not overrides and records.is_file():
+        write_json(records, read_json(records) | {"evaluation": results})
+    return results
+
+
+def _chosen(names: list[str], split: str | None) -> list[str]:
+    if split is None:
+        return [name for name in names if name != "train"]
+    for name in (split, f"test:{split}"):
+        if name in names:
+            return [name]
+    raise ValueError(f"The run's recipe has no split '{split}': it has {', '.join(names)}.")
+
+
+def evaluate_split(
+    model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, recipe: Recipe, dataset: Any
+) -> tuple[dict[str, Any], list | None]:
+    """Loss and metrics of a model on a prepared split, and its translations or predicted classes."""
+    evaluation = recipe.evaluation
+    classifies = recipe.task == "sequence-classification"
+    batches = EvaluationBatches(dataset, evaluation.batch_size, collator_for(recipe, tokenizer, model))
+    result = measure(model, batches, model.device, predict=classifies)
+    measures: dict[str, Any] = {"loss": result.loss}
+    if has_vocabulary_head(model):
+        measures["perplexity"] = result.perplexity
+    predictions, references, metrics = None, None, []
+    if classifies:
+        metrics = evaluation.metrics
+        predictions, references = result.predictions.tolist(), result.labels.tolist()
+    elif recipe.task == "translation" and (metrics := [m for m in evaluation.metrics if m in TEXT_METRICS]):
+        predictions = translate(model, tokenizer, dataset["source"][:], **generation(evaluation))
+        references = dataset["target"][:]
+    for name in metrics:
+        measures |= get_metric(name).compute(predictions=predictions, references=references)
+    return measures, predictions
+
+
+def generation(evaluation: EvaluationSection) -> dict[str, Any]:
+    """The settings of `translate`."""
+    return {name: getattr(evaluation, name) for name in SETTINGS}
+
+
+def sample_outputs(
+    model: PreTrainedModel,
+    tokenizer: PreTrainedTokenizerBase,
+    recipe: Recipe,
+    rows: Any,
+    predictions: list | None,
+) -> list[dict[str, str]]:
+    """What the model makes of some rows, spread evenly over a split; a language model's are texts from nothing.
+
+    Args:
+        rows: the split, with columns named by role.
+        predictions: what `evaluate_split` returned, if it was of this split.
+    """
+    number = recipe.evaluation.samples
+    if recipe.task == "causal-lm":
+        length = recipe.evaluation.max_new_tokens
+        texts = [generate_text(model, tokenizer, "", max_new_tokens=length, seed=i) for i in range(number)]
+        return [{"source": "", "target": "", "prediction": text} for text in texts]
+    if recipe.task == "masked-lm" or rows is None or number == 0:
+        return []
+    number = min(number, len(rows))
+    chosen = [i * len(rows) // number for i in range(number)]
+    if recipe.task == "translation":
+        sources, targets = ([rows[i][role] for i in chosen] for role in ("source", "target"))
+        if predictions is None:
+            written = translate(model, tokenizer, sources, **generation(recipe.evaluation))
+        else:
+            written = [predictions[i] for i in chosen]
+    else:
+        names = model.config.id2label
+        sources = [" ||| ".join(rows[i][c] for c in ("text", "text_pair") if c in rows[i]) for i in chosen]
+        targets = [names[rows[i]["label"]] for i in chosen]
+        written = [names[predictions[i]] for i in chosen]
+    columns = zip(sources, targets, written, strict=True)
+    return [{"source": source, "target": target, "prediction": text} for source, target, text in columns]

@@ -1,0 +1,381 @@
+"""From rows to what a model sees: tokenised pairs and texts, blocks of text, packed documents; and a report of what
+was done.
+
+Every step is cached by `datasets` under a fingerprint that is made here, from the rows' own fingerprint, the
+tokenizer, the parameters and this file's source, so that the same inputs are reused and changed ones never are. The
+fingerprint that `datasets` makes would hash a function by its name, and a tokenizer with the padding of its last call.
+
+The layouts of text for language models are in `regard.train.layouts`.
+"""
+
+import dataclasses
+import hashlib
+import inspect
+import json
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pyarrow.compute as pc
+from datasets import Dataset, Features, IterableDataset, List, Value
+from transformers import PreTrainedTokenizerBase
+
+from regard.train import layouts
+from regard.train.layouts import Layout, special_affixes
+from regard.train.masking import IGNORED, TokenMasker, mask_tokens
+from regard.train.readers import ENDS
+from regard.train.sections import Recipe
+
+logger = logging.getLogger(__name__)
+
+PREPROCESSING_VERSION = 1  # raise it when a change elsewhere (a library's) must not be served from the cache
+IDS = List(Value("int32"))
+SHUFFLE_BUFFER = 10_000  # examples of a stream among which the next is drawn
+
+
+@dataclass
+class SplitReport:
+    """What became of the rows of one split. None: not known, since the rows are read as they come (`data.streaming`).
+
+    Attributes:
+        rows: rows of the source; for a text file, pieces of it.
+        examples: what a model is given: pairs, texts, or blocks of text.
+        tokens: tokens of the examples, special ones included, each counted once; source and target together.
+        targets: labels that a loss is computed on (before masking by chance, for masked-lm in training: None).
+        empty: rows without text. Left out of training pairs and of language models' text; else kept.
+        dropped: pairs left out of training because a side is too long.
+        truncated: examples cut to the greatest length (evaluation pairs, texts of classification).
+        without_targets: examples that a loss would ignore whole. They add nothing; training pairs are left out.
+        pad_share: pads among the input and label positions of all batches, where the data decides it.
+    """
+
+    rows: int | None = None
+    examples: int | None = None
+    tokens: int | None = None
+    targets: int | None = None
+    empty: int | None = 0
+    dropped: int | None = 0
+    truncated: int | None = 0
+    without_targets: int | None = 0
+    pad_share: float | None = None
+
+    def sentence(self) -> str:
+        """The report in a line: `29,000 rows, 28,990 examples, 10 dropped`."""
+        values = dataclasses.asdict(self)
+        shown = [f"{values[key]:,} {key}" for key in ("rows", "examples", "tokens") if values[key] is not None]
+        for key in ("empty", "dropped", "truncated", "without_targets"):
+            if values[key]:
+                shown.append(f"{values[key]:,} {key.replace('_', ' ')}")
+        if self.pad_share is not None:
+            shown.append(f"{self.pad_share:.1%} pads")
+        return ", ".join(shown) or "read as they come"
+
+
+@dataclass
+class DataReport:
+    """A report for each split."""
+
+    splits: dict[str, SplitReport] = field(default_factory=dict)
+
+    def to_dict(self) -> dict[str, dict[str, Any]]:
+        """Plain numbers, for the run's records."""
+        return {name: dataclasses.asdict(split) for name, split in self.splits.items()}
+
+    def __str__(self) -> str:
+        return "\n".join(f"{name}: {split.sentence()}" for name, split in self.splits.items())
+
+
+def prepare_splits(
+    splits: dict[str, Dataset | IterableDataset], recipe: Recipe, tokenizer: PreTrainedTokenizerBase
+) -> tuple[dict[str, Dataset | IterableDataset], DataReport]:
+    """Tokenises the splits and lays them out for the recipe's task.
+
+    translation: `input_ids`, `attention_mask`, `labels`; `source` and `target` stay in validation and test. Training
+    pairs with a side longer than allowed are dropped, evaluation pairs truncated; both are counted.
+    sequence-classification: `input_ids`, `attention_mask`, `token_type_ids` where the tokenizer makes them, `labels`.
+    causal-lm: `input_ids`; with `data.packing: documents` also `position_ids` and `labels`. Each token but the first
+    of the stream (of each document) is predicted once.
+    masked-lm: `input_ids`; in validation and test also `labels`: those are masked here, once, so that every evaluation
+    meets the same masks; training rows are masked by the collator.
+
+    A streamed training split stays a stream, shuffled in a buffer; streamed validation and test splits are read whole.
+
+    Args:
+        splits: what `load_splits` returns.
+        recipe: the recipe.
+        tokenizer: a tokenizer with a `tokenizers` backend.
+
+    Returns:
+        The prepared splits under the same names, and the report.
+
+    Raises:
+        ValueError: when nothing is left to train on, when a masked model's tokenizer has no mask token, or when
+            streaming is asked for together with batches by token count.
+    """
+    data = recipe.data
+    if data.streaming and data.max_tokens_per_batch is not None:
+        raise ValueError(
+            "data.max_tokens_per_batch needs all lengths in advance, and data.streaming reads them as they come: set "
+            "training.per_device_train_batch_size instead."
+        )
+    prepare = {"translation": _prepare_pairs, "sequence-classification": _prepare_texts}.get(
+        recipe.task, _prepare_stream
+    )
+    prepared, report = {}, DataReport()
+    for name, split in splits.items():
+        training = name == "train"
+        if isinstance(split, IterableDataset) and not training:
+            split = Dataset.from_list(list(split), features=split.features)
+        prepared[name], report.splits[name] = prepare(split, recipe, tokenizer, training)
+        if report.splits[name].examples == 0:
+            raise ValueError(
+                f"data.{name.replace(':', '.')}: nothing is left of it ({report.splits[name].sentence()})."
+            )
+        if isinstance(split, IterableDataset):
+            prepared[name] = prepared[name].shuffle(seed=_seed(recipe), buffer_size=SHUFFLE_BUFFER)
+    return prepared, report
+
+
+# --- pairs -----------------------------------------------------------------------------------------------------------
+
+
+def _prepare_pairs(dataset: Any, recipe: Recipe, tokenizer: Any, training: bool) -> tuple[Any, SplitReport]:
+    limits = {"max_source_length": recipe.data.max_source_length, "max_target_length": recipe.data.max_target_length}
+    features = {"input_ids": IDS, "attention_mask": List(Value("int8")), "labels": IDS}
+    features |= {"source_length": Value("int32"), "target_length": Value("int32"), "empty": Value("bool")}
+    kept = {} if training else {"source": Value("string"), "target": Value("string")}
+    encoded = _map(dataset, encode_pairs, tokenizer, limits, Features(features | kept), keep=list(kept))
+    notes = ["source_length", "target_length", "empty"]
+
+    def usable(row: dict[str, Any]) -> Any:
+        fits = (row["source_length"] <= limits["max_source_length"]) & (
+            row["target_length"] <= limits["max_target_length"]
+        )
+        return fits & (row["target_length"] > 0) & ~row["empty"]
+
+    if isinstance(dataset, IterableDataset):
+        logger.warning("data.streaming: pairs that are empty or too long are left out uncounted.")
+        kept_pairs = encoded.filter(lambda row: bool(usable({name: np.asarray(row[name]) for name in notes})))
+        return kept_pairs.remove_columns(notes), SplitReport(
+            empty=None, dropped=None, truncated=None, without_targets=None
+        )
+    row = {name: np.asarray(encoded.with_format("numpy")[name][:]) for name in notes}
+    source = np.minimum(row["source_length"], limits["max_source_length"])
+    target = np.minimum(row["target_length"], limits["max_target_length"])
+    long = (row["source_length"] > source) | (row["target_length"] > target)
+    keep = usable(row) if training else np.ones(len(long), bool)
+    report = SplitReport(
+        rows=len(long),
+        examples=int(keep.sum()),
+        tokens=int((source + target)[keep].sum()),
+        targets=int(target[keep].sum()),
+        empty=int(row["empty"].sum()),
+        dropped=int((long & ~row["empty"]).sum()) if training else 0,
+        truncated=0 if training else int(long.sum()),
+        without_targets=int((row["target_length"] == 0).sum()),
+    )
+    if not keep.all():
+        fingerprint = _digest(encoded._fingerprint, "usable", limits)
+        encoded = encoded.select(np.flatnonzero(keep), new_fingerprint=fingerprint)
+    return encoded.remove_columns(notes), report
+
+
+def encode_pairs(
+    batch: dict[str, list[str]], tokenizer: Any, max_source_length: int, max_target_length: int
+) -> dict[str, list]:
+    """Tokenises both sides, truncated, with the lengths that they had before."""
+    sources, source_lengths = _encode(tokenizer, max_source_length, batch["source"])
+    targets, target_lengths = _encode(tokenizer, max_target_length, batch["target"])
+    return {
+        "input_ids": sources["input_ids"],
+        "attention_mask": sources["attention_mask"],
+        "labels": targets["input_ids"],
+        "source_length": source_lengths,
+        "target_length": target_lengths,
+        "empty": [not s.strip() or not t.strip() for s, t in zip(batch["source"], batch["target"], strict=True)],
+    }
+
+
+# --- texts with a label ----------------------------------------------------------------------------------------------
+
+
+def _prepare_texts(dataset: Any, recipe: Recipe, tokenizer: Any, training: bool) -> tuple[Any, SplitReport]:
+    limits = {"max_length": recipe.data.max_length}
+    label = dataset.features["label"]
+    wanted = recipe.model.get("num_labels")
+    if wanted is not None and wanted < label.num_classes:
+        raise ValueError(f"model.num_labels: {wanted} is less than the {label.num_classes} labels of data.train.")
+    features = {"input_ids": IDS, "attention_mask": List(Value("int8"))}
+    if "token_type_ids" in tokenizer.model_input_names:
+        features["token_type_ids"] = List(Value("int8"))
+    features |= {"labels": label, "length": Value("int32"), "empty": Value("bool")}
+    encoded = _map(dataset, encode_texts, tokenizer, limits, Features(features))
+    notes = ["length", "empty"]
+    if isinstance(dataset, IterableDataset):
+        return encoded.remove_columns(notes), SplitReport(empty=None, truncated=None)
+    length, empty = (np.asarray(encoded.with_format("numpy")[name][:]) for name in notes)
+    report = SplitReport(
+        rows=len(length),
+        examples=len(length),
+        tokens=int(np.minimum(length, recipe.data.max_length).sum()),
+        targets=len(length),
+        empty=int(empty.sum()),
+        truncated=int((length > recipe.data.max_length).sum()),
+    )
+    return encoded.remove_columns(notes), report
+
+
+def encode_texts(batch: dict[str, list], tokenizer: Any, max_length: int) -> dict[str, list]:
+    """Tokenises texts or pairs of texts, truncated, with the lengths that they had before."""
+    encoded, lengths = _encode(tokenizer, max_length, batch["text"], batch.get("text_pair"))
+    empty = [not text.strip() for text in batch["text"]]
+    return {**encoded, "labels": batch["label"], "length": lengths, "empty": empty}
+
+
+# --- streams of text -------------------------------------------------------------------------------------------------
+
+
+def _prepare_stream(dataset: Any, recipe: Recipe, tokenizer: Any, training: bool) -> tuple[Any, SplitReport]:
+    data, masked = recipe.data, recipe.task == "masked-lm"
+    streaming = isinstance(dataset, IterableDataset)
+    ends = [ENDS] if ENDS in dataset.features else []
+    features = {"input_ids": IDS, "empty": Value("bool")} | dict.fromkeys(ends, Value("bool"))
+    # Few rows at a time: those of a text file are long, and a tokenizer at work holds many bytes for each token.
+    encoded = _map(dataset, encode_stream, tokenizer, {}, Features(features), keep=ends, batch_size=100)
+    layout = Layout(
+        kind="masked" if masked else data.packing,
+        block_size=data.block_size,
+        affixes=special_affixes(tokenizer),
+    )
+    # An evaluation meets the same masks each time: they are part of the data.
+    masker = TokenMasker.of(tokenizer, data.mask_probability) if masked else None
+    features = {name: IDS for name in layout.columns} | ({"labels": IDS} if masked and not training else {})
+    arguments = {
+        "dataset": encoded,
+        "layout": layout,
+        "masker": None if training else masker,
+        "seed": _seed(recipe),
+    }
+    if streaming:
+        rows = IterableDataset.from_generator(lay_out, features=Features(features), gen_kwargs=arguments)
+        return rows, SplitReport(empty=None, dropped=None, truncated=None, without_targets=None)
+    arguments_key = [dataclasses.asdict(layout), dataclasses.asdict(masker) if masked and not training else None]
+    fingerprint = _digest(encoded._fingerprint, arguments_key, _seed(recipe) if masked else None, _source_code())
+    rows = Dataset.from_generator(lay_out, features=Features(features), gen_kwargs=arguments, fingerprint=fingerprint)
+    return rows, _stream_report(encoded, rows, layout, masked, training)
+
+
+def encode_stream(batch: dict[str, list[str]], tokenizer: Any) -> dict[str, list]:
+    """Tokenises texts without special tokens: those belong to documents, and a document may be several rows."""
+    encoded = tokenizer(batch["text"], add_special_tokens=False, verbose=False, return_attention_mask=False)
+    return {"input_ids": encoded["input_ids"], "empty": [not ids for ids in encoded["input_ids"]]}
+
+
+def lay_out(dataset: Any, layout: Layout, masker: TokenMasker | None, seed: int) -> Any:
+    """Yields the rows of a layout, masked by (seed, number of the row) where there is a masker."""
+    for number, row in enumerate(layout.rows(dataset)):
+        if masker is not None:
+            row["input_ids"], row["labels"] = mask_tokens(
+                row["input_ids"], masker, np.random.default_rng([seed, number])
+            )
+        yield row
+
+
+def _stream_report(encoded: Dataset, rows: Dataset, layout: Layout, masked: bool, training: bool) -> SplitReport:
+    report = SplitReport(rows=len(encoded), examples=len(rows), tokens=0, targets=0)
+    report.empty = int(np.sum(encoded.with_format("numpy")["empty"][:]))
+    positions = 0
+    for table in rows.with_format("arrow").iter(1024):
+        lengths = pc.list_value_length(table["input_ids"]).to_numpy()
+        positions += len(lengths) * layout.block_size
+        report.tokens += int(lengths.sum())
+        if "labels" in table.column_names:
+            labels = table["labels"].combine_chunks()
+            counted = np.concatenate([[0], np.cumsum(labels.values.to_numpy() != IGNORED)])
+            targets = np.diff(counted[labels.offsets.to_numpy()])
+        elif masked:
+            continue
+        else:
+            targets = lengths - 1
+        report.targets += int(targets.sum())
+        report.without_targets += int((targets == 0).sum())
+    if len(rows) and not masked and layout.kind == "blocks":
+        report.tokens = report.targets + 1  # a block begins with the last token of the one before
+    if masked and training:
+        report.targets = None
+    if layout.kind == "documents":
+        report.pad_share = 1 - report.tokens / positions if positions else 0.0
+    return report
+
+
+# --- the tokenizer and the cache -------------------------------------------------------------------------------------
+
+
+def _encode(tokenizer: Any, max_length: int, *texts: Any) -> tuple[dict[str, list], list[int]]:
+    """Encodings of at most `max_length` tokens, special ones kept, and the lengths before truncation."""
+    encoded = dict(tokenizer(*texts, verbose=False))
+    lengths = [len(ids) for ids in encoded["input_ids"]]
+    for row in (i for i, length in enumerate(lengths) if length > max_length):
+        cut = tokenizer(
+            *(None if side is None else side[row] for side in texts), truncation=True, max_length=max_length
+        )
+        for name in encoded:
+            encoded[name][row] = cut[name]
+    return encoded, lengths
+
+
+def _map(
+    dataset: Any,
+    function: Any,
+    tokenizer: Any,
+    parameters: dict[str, Any],
+    features: Features,
+    keep: Sequence[str] = (),
+    batch_size: int = 1000,
+) -> Any:
+    arguments = {
+        "batched": True,
+        "batch_size": batch_size,
+        "fn_kwargs": {"tokenizer": tokenizer, **parameters},
+        "remove_columns": [name for name in dataset.features if name not in keep],
+        "features": features,
+    }
+    if isinstance(dataset, IterableDataset):
+        return dataset.map(function, **arguments)
+    fingerprint = _digest(
+        dataset._fingerprint, tokenizer_state(tokenizer), function.__name__, parameters, list(features), _source_code()
+    )
+    return dataset.map(function, new_fingerprint=fingerprint, desc="Tokenising", **arguments)
+
+
+def tokenizer_state(tokenizer: PreTrainedTokenizerBase) -> str:
+    """The tokenizer's bytes, without the padding and truncation of its last call.
+
+    Raises:
+        ValueError: when it has no `tokenizers` backend.
+    """
+    backend = getattr(tokenizer, "backend_tokenizer", None)
+    if backend is None:
+        raise ValueError(
+            f"tokenizer.path: {type(tokenizer).__name__} has no fast tokenizer: give one with a tokenizer.json."
+        )
+    state = json.loads(backend.to_str()) | {"padding": None, "truncation": None}
+    return json.dumps(state)
+
+
+def _source_code() -> str:
+    return (
+        inspect.getsource(inspect.getmodule(_source_code))
+        + inspect.getsource(layouts)
+        + inspect.getsource(mask_tokens)
+    )
+
+
+def _digest(*parts: Any) -> str:
+    return hashlib.sha256(json.dumps([PREPROCESSING_VERSION, *parts]).encode()).hexdigest()[:32]
+
+
+def _seed(recipe: Recipe) -> int:
+    return recipe.training.get("seed", 42)

@@ -1,0 +1,246 @@
+"""Rows of local files, each with its place, so that an error can name the file and the line.
+
+JSONL, JSON, CSV, TSV, Parquet and text files are read row by row, in bounded memory. Why not the loaders of
+`datasets`: they turn the words "null" and "NA" of a CSV into missing values, report no line numbers, and lose the
+line ends of a text.
+
+A TSV file has no quoting (as on Tatoeba and in GLUE, where a lone `"` is a character as any other); a CSV file has.
+Both name their columns in the first line.
+"""
+
+import csv
+import json
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+Row = tuple[str, dict[str, Any]]  # ("my.tsv, line 3", {"de": ..., "en": ...})
+
+PIECE_LENGTH = 4096  # characters of a text file that make a row, more or less
+LONGEST_PIECE = 4 * PIECE_LENGTH  # a line longer than this is cut before a space
+
+TEXT, ENDS = "text", "ends_document"  # the columns of a text file's rows
+
+
+def columns_of(path: Path) -> list[str]:
+    """The names of the columns of a file: of its header, its schema, or its first row.
+
+    Raises:
+        ValueError: when the file is empty or malformed.
+    """
+    if path.suffix.lower() == ".parquet":
+        return _parquet(path).schema_arrow.names
+    if path.suffix.lower() in (".csv", ".tsv"):
+        return _header(_cells(path), path)
+    for _, row in read_rows(path):
+        return list(row)
+    raise ValueError(f"{path} is empty.")
+
+
+def read_rows(path: Path, documents: bool = False) -> Iterator[Row]:
+    """Yields the rows of a file with the place of each.
+
+    Args:
+        path: a file whose suffix is one of `READERS`, or a text file.
+        documents: whether the blank lines of a text file part documents; else the file is one document.
+
+    Raises:
+        ValueError: at the first row that is malformed, naming the file and the line.
+    """
+    suffix = path.suffix.lower()
+    if suffix == ".txt":
+        return _read_text(path, documents)
+    return READERS[suffix](path)
+
+
+def _lines(path: Path) -> Iterator[tuple[int, str]]:
+    """The lines of a file from 1 on, line ends kept."""
+    with open(path, "rb") as file:
+        for number, line in enumerate(file, 1):
+            try:
+                yield number, line.decode("utf-8")
+            except UnicodeDecodeError as error:
+                raise ValueError(
+                    f"{path}, line {number}: byte {error.start + 1} (0x{line[error.start]:02x}) is not UTF-8; "
+                    "save the file as UTF-8."
+                ) from None
+
+
+def _marked(lines: Iterator[tuple[int, str]]) -> Iterator[tuple[int, str]]:
+    """The same lines without the byte order mark that some editors put first."""
+    for number, line in lines:
+        yield number, line.removeprefix("\ufeff") if number == 1 else line
+
+
+def _read_json_lines(path: Path) -> Iterator[Row]:
+    for number, line in _marked(_lines(path)):
+        if not line.strip():
+            continue
+        place = f"{path}, line {number}"
+        try:
+            row = json.loads(line)
+        except json.JSONDecodeError as error:
+            raise ValueError(f"{place}: not valid JSON ({error.msg} at character {error.colno}).") from None
+        yield place, _object(row, place)
+
+
+def _read_json(path: Path) -> Iterator[Row]:
+    """A list of objects, or JSON lines under the other suffix."""
+    text = "".join(line for _, line in _marked(_lines(path)))
+    if not text.lstrip().startswith("["):
+        yield from _read_json_lines(path)
+        return
+    try:
+        rows = json.loads(text)
+    except json.JSONDecodeError as error:
+        raise ValueError(f"{path}, line {error.lineno}: not valid JSON ({error.msg}).") from None
+    for number, row in enumerate(rows, 1):
+        place = f"{path}, item {number}"
+        yield place, _object(row, place)
+
+
+def _object(row: Any, place: str) -> dict[str, Any]:
+    if not isinstance(row, dict):
+        raise ValueError(f'{place}: a row must be an object such as {{"text": "..."}}, not {json.dumps(row)[:40]}.')
+    return row
+
+
+def _cells(path: Path) -> Iterator[tuple[int, list[str]]]:
+    """The cells of each row of a CSV or TSV file, with the row's last line."""
+    lines = _marked(_lines(path))
+    if path.suffix.lower() == ".tsv":
+        for number, line in lines:
+            yield number, line.rstrip("\r\n").split("\t")
+        return
+    csv.field_size_limit(2**31 - 1)  # the module's own limit, 128 KiB, is a document's size
+    reader = csv.reader((line for _, line in lines), strict=True)
+    while True:
+        try:
+            cells = next(reader)
+        except StopIteration:
+            return
+        except csv.Error as error:
+            raise ValueError(f"{path}, line {reader.line_num}: not valid CSV ({error}).") from None
+        yield reader.line_num, cells
+
+
+def _header(rows: Iterator[tuple[int, list[str]]], path: Path) -> list[str]:
+    _, header = next(rows, (1, []))
+    if not any(header):
+        raise ValueError(f"{path} is empty: its first line names the columns, and rows follow.")
+    twice = next((name for name in header if header.count(name) > 1), None)
+    if twice is not None:
+        raise ValueError(f"{path}, line 1: the column '{twice}' is named twice.")
+    return header
+
+
+def _read_cells(path: Path) -> Iterator[Row]:
+    rows = _cells(path)
+    header = _header(rows, path)
+    for number, cells in rows:
+        if not any(cells) and len(cells) <= 1:
+            continue  # an empty line
+        place = f"{path}, line {number}"
+        if len(cells) != len(header):
+            raise ValueError(f"{place}: {len(cells)} cells where the first line names {len(header)} columns.")
+        yield place, dict(zip(header, cells, strict=True))
+
+
+def _parquet(path: Path) -> Any:
+    import pyarrow
+    from pyarrow.parquet import ParquetFile
+
+    try:
+        return ParquetFile(path)
+    except pyarrow.ArrowInvalid as error:
+        raise ValueError(f"{path} is not a Parquet file ({str(error).splitlines()[0]}).") from None
+
+
+def _read_parquet(path: Path) -> Iterator[Row]:
+    number = 0
+    for batch in _parquet(path).iter_batches(batch_size=1024):
+        for row in batch.to_pylist():
+            number += 1
+            yield f"{path}, row {number}", row
+
+
+def _read_text(path: Path, documents: bool) -> Iterator[Row]:
+    """Pieces that joined are the file, character for character; each says whether a document ends with it.
+
+    A piece ends at the end of a line, so that hardly a word is cut even where a tokenizer joins words; memory is
+    bounded by the longest line. A document ends with the last blank line after it, or with the file.
+    """
+    pieces = _document_pieces(path) if documents else _line_pieces(path)
+    previous: tuple[int, str, bool] | None = None
+    for piece in pieces:
+        if previous is not None:
+            yield _text_row(path, *previous)
+        previous = piece
+    if previous is not None:
+        yield _text_row(path, previous[0], previous[1], True)
+
+
+def _text_row(path: Path, number: int, text: str, ends: bool) -> Row:
+    return f"{path}, line {number}", {TEXT: text, ENDS: ends}
+
+
+def _line_pieces(path: Path) -> Iterator[tuple[int, str, bool]]:
+    for number, lines in _grouped(_lines(path)):
+        yield from ((number, part, False) for part in _cut(lines))
+
+
+def _document_pieces(path: Path) -> Iterator[tuple[int, str, bool]]:
+    first, lines = 1, []
+    blank = written = False  # whether the line before was blank; whether the document has more than blank lines
+    for number, line in _lines(path):
+        if line.strip():
+            if blank and written:
+                yield from _ended(first, "".join(lines))
+                first, lines = number, []
+            written = True
+        lines.append(line)
+        blank = not line.strip()
+    if lines:
+        yield from _ended(first, "".join(lines))
+
+
+def _ended(first: int, document: str) -> Iterator[tuple[int, str, bool]]:
+    parts = list(_cut(document))
+    for index, part in enumerate(parts):
+        yield first, part, index == len(parts) - 1
+
+
+def _grouped(lines: Iterator[tuple[int, str]]) -> Iterator[tuple[int, str]]:
+    first, parts, length = 1, [], 0
+    for number, line in lines:
+        if not parts:
+            first = number
+        parts.append(line)
+        length += len(line)
+        if length >= PIECE_LENGTH:
+            yield first, "".join(parts)
+            parts, length = [], 0
+    if parts:
+        yield first, "".join(parts)
+
+
+def _cut(text: str) -> Iterator[str]:
+    """Parts of at most `LONGEST_PIECE` characters, cut before a space where there is one."""
+    start = 0
+    while len(text) - start > LONGEST_PIECE:
+        spaces = [match.start() for match in re.finditer(r"\s", text[start + PIECE_LENGTH : start + LONGEST_PIECE])]
+        end = start + (PIECE_LENGTH + spaces[-1] if spaces else LONGEST_PIECE)
+        yield text[start:end]
+        start = end
+    if start < len(text):
+        yield text[start:]
+
+
+READERS: dict[str, Callable[[Path], Iterator[Row]]] = {
+    ".jsonl": _read_json_lines,
+    ".json": _read_json,
+    ".csv": _read_cells,
+    ".tsv": _read_cells,
+    ".parquet": _read_parquet,
+}

@@ -1,0 +1,52 @@
+"""What a run writes down about itself."""
+
+import datetime
+import json
+import os
+import platform
+from pathlib import Path
+from typing import Any
+
+METRICS, HISTORY, LOSS_CURVE = "metrics.json", "history.json", "loss_curve.png"
+
+
+def write_json(path: str | os.PathLike[str], content: Any) -> None:
+    """Writes JSON under another name first: the file at `path` is complete or not there."""
+    path = Path(path)
+    partial = path.with_name(f".{path.name}.{os.getpid()}")
+    partial.write_text(json.dumps(content, ensure_ascii=False, indent=2) + "\n", encoding="utf-8")
+    os.replace(partial, path)
+
+
+def read_json(path: str | os.PathLike[str]) -> Any:
+    return json.loads(Path(path).read_text(encoding="utf-8"))
+
+
+def environment() -> dict[str, Any]:
+    """The versions and the machine that a result belongs to."""
+    import torch
+    import transformers
+
+    import regard
+
+    found = {
+        "python": platform.python_version(),
+        "torch": torch.__version__,
+        "transformers": transformers.__version__,
+        "regard": regard.__version__,
+        "cpu": _cpu_name(),
+        "cores": os.cpu_count(),
+        "threads": torch.get_num_threads(),
+        "date": datetime.date.today().isoformat(),
+    }
+    if torch.cuda.is_available():
+        found["gpu"] = torch.cuda.get_device_name()
+    return found
+
+
+def _cpu_name() -> str:
+    try:
+        with open("/proc/cpuinfo", encoding="utf-8") as file:
+            return next(line.split(":", 1)[1].strip() for line in file if line.startswith("model name"))
+    except (OSError, StopIteration):
+        return platform.processor() or platform.machine()

@@ -1,0 +1,265 @@
+"""A recipe becomes a run: a folder with the trained model, its tokenizer, its code and all that was measured."""
+
+import shutil
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors.torch import save_file
+from transformers import AutoTokenizer, TrainingArguments
+
+from regard.train import checkpoints
+from regard.train.batching import batch_by_tokens
+from regard.train.building import build_model, build_tokenizer, training_arguments, wants_tensorboard
+from regard.train.callbacks import TensorBoard, duration, quiet_libraries
+from regard.train.collators import MaskedLMCollator, MaskEpochs, collator_for
+from regard.train.data import load_splits, prepare_splits
+from regard.train.recipe import RUN_RECIPE, load_recipe
+from regard.train.records import HISTORY, LOSS_CURVE, METRICS, environment, write_json
+from regard.train.sections import Recipe, RecipeError
+from regard.train.trainer import RegardTrainer
+
+LOGS = "logs"
+TOKENIZER = "tokenizer.json"
+# What a resumed run may change of its recipe: how long and how often, not what is computed.
+CHANGEABLE = {
+    "num_train_epochs",
+    "max_steps",
+    "logging_steps",
+    "logging_first_step",
+    "report_to",
+    "eval_strategy",
+    "eval_steps",
+    "save_strategy",
+    "save_steps",
+    "save_total_limit",
+    "per_device_eval_batch_size",
+}
+
+
+def train(
+    recipe: Recipe, output_dir: str | None = None, resume: bool = False, overwrite: bool = False
+) -> dict[str, Any]:
+    """Trains by a recipe, evaluates, and saves the run in a folder that `from_pretrained` reads.
+
+    Killed at any moment, it goes on with `resume=True` from its last complete checkpoint to the same weights.
+
+    Args:
+        recipe: a checked recipe, from `load_recipe`.
+        output_dir: the run's folder; `runs/<name of the recipe>` by default.
+        resume: go on with the run in that folder.
+        overwrite: delete the run in that folder first.
+
+    Returns:
+        What `metrics.json` holds; of several processes, the main one's alone.
+
+    Raises:
+        ValueError: one sentence about the recipe, its data or the folder, before any work starts.
+        TrainingDiverged: when the loss is not a number any more.
+    """
+    run = Path(output_dir) if output_dir is not None else Path("runs") / recipe.name
+    args = training_arguments(recipe, str(run))
+    _check_folder(run, recipe, resume, overwrite)
+    with quiet_libraries():
+        return _train(recipe, run, args, resume, overwrite)
+
+
+def _train(recipe: Recipe, run: Path, args: TrainingArguments, resume: bool, overwrite: bool) -> dict[str, Any]:
+    splits, prepared, trainer, report = _prepare(recipe, run, args, resume, overwrite)
+    if args.process_index == 0:
+        _say(f"{recipe.name}: {trainer.model.num_parameters():,} parameters\n{report}")
+    trainer.train(resume_from_checkpoint=checkpoints.last_checkpoint(run) if resume else None)
+    trainer.model.config.use_cache = True
+    trainer.save_model(str(run))
+    if args.process_index != 0:
+        return {}
+    averaged = _average(recipe, run)
+    training = _training_record(trainer) | ({"averaged_checkpoints": averaged} if averaged else {})
+    write_json(run / HISTORY, trainer.state.log_history)
+    prepared = {name: split for name, split in prepared.items() if name != "train"}
+    return _evaluate_and_record(recipe, run, splits, prepared, report.to_dict(), training, trainer.state.log_history)
+
+
+# --- before ----------------------------------------------------------------------------------------------------------
+
+
+def _check_folder(run: Path, recipe: Recipe, resume: bool, overwrite: bool) -> None:
+    is_run = (run / RUN_RECIPE).is_file()
+    if run.exists() and not run.is_dir():
+        raise RecipeError(f"'{run}' is a file, not a folder for a run: choose another with --output.")
+    if resume:
+        if not is_run:
+            raise RecipeError(f"There is no run in '{run}' to resume: leave out --resume to begin one.")
+        _check_same(load_recipe(run), recipe, run)
+    elif is_run and not overwrite:
+        state = "a finished run" if (run / METRICS).is_file() else "a run that did not come to its end"
+        raise RecipeError(
+            f"'{run}' already holds {state}: go on with it by --resume, choose another folder with --output, or "
+            "replace it by --overwrite."
+        )
+    elif not is_run and run.is_dir() and any(run.iterdir()):
+        raise RecipeError(f"The folder '{run}' holds something that is not a run: choose another one with --output.")
+
+
+def _check_same(before: Recipe, now: Recipe, run: Path) -> None:
+    """A resumed run is the same run: it may only train longer, or be watched and evaluated otherwise."""
+    old, new = before.to_dict(), now.to_dict()
+    if old["task"] != new["task"]:
+        raise RecipeError(f"task: '{new['task']}' is not the task of the run in '{run}', '{old['task']}'.")
+    for section in ("model", "tokenizer", "data", "training"):
+        for key in sorted({*old[section], *new[section]}):
+            if section == "training" and key in CHANGEABLE:
+                continue
+            was, is_now = old[section].get(key), new[section].get(key)
+            if was != is_now:
+                raise RecipeError(
+                    f"{section}.{key}: {is_now!r} differs from {was!r}, with which the run in '{run}' began; a run is "
+                    "resumed by the same recipe, though it may train longer (training.num_train_epochs)."
+                )
+
+
+def _prepare(
+    recipe: Recipe, run: Path, args: TrainingArguments, resume: bool, overwrite: bool
+) -> tuple[dict[str, Any], dict[str, Any], RegardTrainer, Any]:
+    """Everything that a training needs. The folder is touched last, when nothing was found to be wrong."""
+    main = args.process_index == 0
+    with args.main_process_first(local=False, desc="data"):
+        splits = load_splits(recipe.data, recipe.task)
+    with args.main_process_first(local=False, desc="tokenizer"):  # the others then find it in the folder
+        if main and not (resume and (run / TOKENIZER).is_file()):
+            tokenizer = build_tokenizer(recipe, splits["train"])
+        else:
+            tokenizer = AutoTokenizer.from_pretrained(run, trust_remote_code=False)
+        prepared, report = prepare_splits(splits, recipe, tokenizer)
+        train_dataset = prepared["train"]
+        if recipe.data.streaming:
+            train_dataset = EndlessStream(train_dataset)
+        elif recipe.data.max_tokens_per_batch is not None:
+            train_dataset = batch_by_tokens(train_dataset, recipe.data.max_tokens_per_batch)
+            report.splits["train"].pad_share = train_dataset.pad_share
+        label = splits["train"].features.get("label")
+        model = build_model(recipe, tokenizer, None if label is None else list(label.names))
+        collator = collator_for(recipe, tokenizer, model)
+        if main:
+            if overwrite and run.is_dir():
+                shutil.rmtree(run)
+            run.mkdir(parents=True, exist_ok=True)
+            (run / METRICS).unlink(missing_ok=True)  # from here on the run is not finished
+            recipe.save(run / RUN_RECIPE)
+            tokenizer.save_pretrained(run)
+    callbacks = [MaskEpochs(collator)] if isinstance(collator, MaskedLMCollator) else []
+    if wants_tensorboard(recipe):
+        callbacks.append(TensorBoard(str(run / LOGS)))
+    trainer = RegardTrainer(
+        model,
+        args,
+        data_collator=collator,
+        train_dataset=train_dataset,
+        eval_dataset=prepared.get("validation"),
+        processing_class=tokenizer,
+        compute_metrics=_classification_metrics(recipe),
+        callbacks=callbacks,
+    )
+    return splits, prepared, trainer, report
+
+
+class EndlessStream(torch.utils.data.IterableDataset):
+    """A stream over and over, in another order each time, so that Trainer sees one epoch and counts steps alone."""
+
+    def __init__(self, dataset: Any) -> None:
+        self.dataset = dataset
+
+    def __iter__(self) -> Iterator[dict[str, Any]]:
+        epoch, seen = 0, True
+        while seen:
+            self.dataset.set_epoch(epoch)
+            seen = False
+            for example in self.dataset:
+                seen = True
+                yield example
+            epoch += 1
+
+
+def _classification_metrics(recipe: Recipe) -> Any:
+    if recipe.task != "sequence-classification" or not recipe.evaluation.metrics:
+        return None
+
+    def compute(prediction: Any) -> dict[str, Any]:
+        from regard.evaluation.metrics import get_metric
+
+        results: dict[str, Any] = {}
+        for name in recipe.evaluation.metrics:
+            results |= get_metric(name).compute(predictions=prediction.predictions, references=prediction.label_ids)
+        return results
+
+    return compute
+
+
+# --- after -----------------------------------------------------------------------------------------------------------
+
+
+def _average(recipe: Recipe, run: Path) -> list[int]:
+    """Replaces the saved weights by the mean of the last checkpoints; returns those checkpoints' steps."""
+    wanted = recipe.evaluation.average_checkpoints
+    chosen = checkpoints.list_checkpoints(run)[-wanted:] if wanted else []
+    if len(chosen) < wanted:
+        _say(f"evaluation.average_checkpoints: {wanted} are wanted and there are {len(chosen)}, which are averaged.")
+    if chosen:
+        weights = checkpoints.average_weights(chosen)
+        partial = run / ".averaged.safetensors"
+        save_file(weights, partial, metadata={"format": "pt"})
+        partial.replace(run / checkpoints.WEIGHTS_FILE)
+    return [checkpoints.step_of(path) for path in chosen]
+
+
+def _training_record(trainer: RegardTrainer) -> dict[str, Any]:
+    """Over all parts of a run that was resumed."""
+    history = trainer.state.log_history
+    last = next((entry for entry in reversed(history) if "tokens" in entry), {})
+    seconds, tokens = last.get("seconds", 0.0), last.get("tokens", 0)
+    return {
+        "seconds": seconds,
+        "steps": trainer.state.global_step,
+        "epochs": trainer.state.epoch,
+        "tokens": tokens,
+        "tokens_per_second": tokens / seconds if seconds else 0.0,
+        "final_loss": next((entry["loss"] for entry in reversed(history) if "loss" in entry), None),
+        "processes": trainer.args.world_size,
+    }
+
+
+def _evaluate_and_record(
+    recipe: Recipe, run: Path, splits: dict, prepared: dict, data: dict, training: dict, history: list
+) -> dict[str, Any]:
+    """Measures what was saved, as `evaluate_run` does later: the folder, loaded afresh, in float32."""
+    from regard.evaluation.generation import load_run
+    from regard.evaluation.pictures import plot_history
+    from regard.model_cards.card import write_card
+    from regard.train.evaluate import evaluate_split, sample_outputs
+
+    _say(f"trained for {duration(training['seconds'])}; evaluating")
+    model, tokenizer = load_run(run)
+    evaluation, predictions = {}, {}
+    for name, split in prepared.items():
+        evaluation[name], predictions[name] = evaluate_split(model, tokenizer, recipe, split)
+    shown = next((name for name in prepared if name != "validation"), "validation")  # the first test set
+    rows = (splits if recipe.task == "sequence-classification" else prepared).get(shown)
+    metrics = {
+        "recipe": recipe.name,
+        "environment": environment(),
+        "data": data,
+        "model": {"parameters": model.num_parameters(), "class": type(model).__name__},
+        "training": training,
+        "evaluation": evaluation,
+        "samples": sample_outputs(model, tokenizer, recipe, rows, predictions.get(shown)),
+    }
+    plot_history(history, run / LOSS_CURVE)
+    write_json(run / METRICS, metrics)
+    write_card(run)
+    return metrics
+
+
+def _say(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)

@@ -1,0 +1,133 @@
+"""The sections of a recipe, and what each task asks of them."""
+
+import dataclasses
+import os
+import tempfile
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from regard.train.yaml_io import write_yaml
+
+TOKENIZER_KINDS = ("byte-bpe", "wordpiece", "unigram", "word", "char")
+PACKINGS = ("blocks", "documents")
+NUM_SPECIAL_TOKENS = 5  # <pad> <s> </s> <unk> <mask>
+BUILTIN_DATA = ("builtin:turkish",)
+
+CONFIG_CLASSES = {
+    "transformer": "TransformerConfig",
+    "encoder": "TransformerEncoderConfig",
+    "decoder": "TransformerDecoderConfig",
+}
+
+
+@dataclass(frozen=True)
+class Task:
+    """What a task asks of the rest of the recipe."""
+
+    model_types: tuple[str, ...]
+    roles: tuple[str, ...]
+    optional_roles: tuple[str, ...]
+    metrics: tuple[str, ...]
+
+
+TASKS = {
+    "translation": Task(("transformer",), ("source", "target"), (), ("bleu", "chrf", "exact_match", "perplexity")),
+    "causal-lm": Task(("decoder",), ("text",), (), ("perplexity",)),
+    "masked-lm": Task(("encoder",), ("text",), (), ("perplexity",)),
+    "sequence-classification": Task(
+        ("encoder", "decoder"), ("text", "label"), ("text_pair",), ("accuracy", "f1", "matthews_correlation")
+    ),
+}
+
+# Fields of TrainingArguments that something else decides.
+RESERVED_TRAINING_KEYS = {
+    "output_dir": "the run's folder is chosen with --output",
+    "resume_from_checkpoint": "a run is resumed with --resume, from its last complete checkpoint",
+    "push_to_hub": "a run is published when it is finished, with its code, card and results",
+    "do_train": "`regard train` trains",
+    "do_eval": "`regard train` evaluates when training.eval_strategy says so, and at the end",
+    "do_predict": "`regard evaluate` predicts",
+}
+
+
+class RecipeError(ValueError):
+    """A recipe, or an override on the command line, that cannot work."""
+
+
+@dataclass
+class TokenizerSection:
+    """How the tokenizer is trained from the training split, or which existing one is taken."""
+
+    kind: str = "byte-bpe"
+    vocab_size: int = 8000
+    lowercase: bool = False
+    min_frequency: int = 2
+    max_length: int = 512
+    path: str | None = None
+
+
+@dataclass
+class DataSection:
+    """Where the examples are, which columns play which role, and how they become batches.
+
+    A split is a local file, or a split of the data set that `path` names; `validation` may also be a share (`5%`) or a
+    number (`1000`) of training rows to hold out.
+    """
+
+    train: str
+    path: str | None = None
+    name: str | None = None
+    validation: str | None = None
+    test: str | dict[str, str] | None = None
+    columns: dict[str, str] = field(default_factory=dict)
+    streaming: bool = False
+    max_tokens_per_batch: int | None = None
+    max_source_length: int = 128
+    max_target_length: int = 128
+    max_length: int = 512
+    block_size: int = 128
+    packing: str = "blocks"
+    mask_probability: float = 0.15
+
+
+@dataclass
+class EvaluationSection:
+    """What is measured at the end, and how text is generated for it."""
+
+    metrics: list[str] = field(default_factory=list)
+    num_beams: int = 4
+    length_penalty: float = 1.0
+    max_new_tokens: int = 128
+    batch_size: int = 32
+    average_checkpoints: int = 0
+    samples: int = 10
+
+
+@dataclass
+class Recipe:
+    """A checked recipe. `model` and `training` stay dictionaries: their keys are those of the config class that
+    `model["type"]` names, and of `transformers.TrainingArguments`."""
+
+    name: str
+    task: str
+    model: dict[str, Any]
+    data: DataSection
+    tokenizer: TokenizerSection = field(default_factory=TokenizerSection)
+    training: dict[str, Any] = field(default_factory=dict)
+    evaluation: EvaluationSection = field(default_factory=EvaluationSection)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The recipe as plain dictionaries, in the order of its fields."""
+        return dataclasses.asdict(self)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Writes the recipe as YAML, under another name first: the file at `path` is complete or not there."""
+        path = Path(path)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        text = write_yaml(self.to_dict())
+        with tempfile.NamedTemporaryFile(
+            "w", encoding="utf-8", dir=path.parent, prefix=f".{path.name}.", delete=False
+        ) as file:
+            file.write(text)
+        os.replace(file.name, path)

@@ -1,0 +1,235 @@
+"""transformers' Trainer, with what this package promises beyond it.
+
+- The head runs at real targets only, and accumulating gradients equals a larger batch.
+- The evaluation loss is a ratio of sums over targets, each example counted once on any number of processes, in memory
+  that does not grow with the data.
+- A checkpoint is complete or not there; a resumed run ends in the same weights as one that was never stopped.
+- A loss that is no longer a number stops the training before it reaches a checkpoint.
+"""
+
+import math
+import os
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import torch
+from datasets import Dataset
+from transformers import Trainer, TrainingArguments
+from transformers.trainer_callback import ExportableState
+from transformers.trainer_utils import EvalLoopOutput, EvalPrediction, denumpify_detensorize
+
+from regard.train import checkpoints
+from regard.train.callbacks import Progress
+from regard.train.measure import EvaluationBatches, has_vocabulary_head, measure, takes_loss_only
+
+TRAINING_ARGUMENTS_PICKLE = "training_args.bin"
+
+
+class TrainingDiverged(RuntimeError):
+    """The loss is not a number any more."""
+
+
+class RegardTrainer(Trainer):
+    """`Trainer` for models with `labels`; `evaluate` also reports the perplexity of those that predict tokens.
+
+    `compute_metrics` is given the predicted classes or ids (`measure.predicted`), never logits.
+    """
+
+    def __init__(self, model: Any = None, args: TrainingArguments | None = None, *more: Any, **kwargs: Any) -> None:
+        """Takes what Trainer takes, in its order. Raises ValueError for `push_to_hub`: a finished run is published whole."""
+        if args is not None and args.push_to_hub:
+            raise ValueError("training.push_to_hub: publish the run when it is finished, not its checkpoints.")
+        if args is not None and args.label_smoothing_factor and hasattr(model, "config"):
+            # In the model, where it acts in training alone and at real targets; Trainer would take the labels away.
+            if not hasattr(model.config, "label_smoothing"):
+                raise ValueError(f"training.label_smoothing_factor: {type(model).__name__} does no label smoothing.")
+            model.config.label_smoothing, args.label_smoothing_factor = args.label_smoothing_factor, 0.0
+        super().__init__(model, args, *more, **kwargs)
+        self._loss_only = takes_loss_only(self.model)
+        self._window_start: float | None = None  # of the time and tokens since the last log of a training loss
+        self._window_tokens: torch.Tensor | int = 0
+        for callback in list(self.callback_handler.callbacks):
+            if type(callback).__name__ in ("ProgressCallback", "NotebookProgressCallback", "PrinterCallback"):
+                self.remove_callback(callback)
+        if not any(isinstance(callback, Progress) for callback in self.callback_handler.callbacks):
+            self.add_callback(Progress())
+
+    # --- training ----------------------------------------------------------------------------------------------------
+
+    def train(self, resume_from_checkpoint: str | bool | None = None, *args: Any, **kwargs: Any) -> Any:
+        """Trains, from the last complete checkpoint if `resume_from_checkpoint` is True."""
+        if self.args.should_save:
+            checkpoints.tidy(self.args.output_dir)
+        self.accelerator.wait_for_everyone()
+        if resume_from_checkpoint is True:
+            resume_from_checkpoint = checkpoints.last_checkpoint(self.args.output_dir)
+            if resume_from_checkpoint is None:
+                raise ValueError(f"There is no complete checkpoint in {self.args.output_dir} to resume from.")
+        if isinstance(resume_from_checkpoint, os.PathLike):
+            resume_from_checkpoint = str(resume_from_checkpoint)
+        return super().train(resume_from_checkpoint, *args, **kwargs)
+
+    def _run_epoch(self, *args: Any, **kwargs: Any) -> None:
+        # A run that stopped at max_steps inside an epoch and is resumed would make one step more.
+        if self.state.global_step >= self.state.max_steps:
+            self.control.should_training_stop = True
+            return
+        super()._run_epoch(*args, **kwargs)
+
+    def compute_loss(self, model: Any, inputs: dict, return_outputs: bool = False, **kwargs: Any) -> Any:
+        if self._loss_only and self.compute_loss_func is None and not return_outputs:
+            inputs = {**inputs, "loss_only": True}
+        return super().compute_loss(model, inputs, return_outputs=return_outputs, **kwargs)
+
+    # --- tokens per second -------------------------------------------------------------------------------------------
+
+    def get_batch_samples(self, *args: Any, **kwargs: Any) -> Any:
+        if self._window_start is None:
+            self._window_start = time.perf_counter()
+        samples, number_of_items = super().get_batch_samples(*args, **kwargs)
+        for batch in samples:
+            self._window_tokens = self._window_tokens + self._count_tokens(batch)
+        return samples, number_of_items
+
+    def _count_tokens(self, batch: dict[str, torch.Tensor]) -> torch.Tensor | int:
+        """Real tokens of source and target, without pads."""
+        tokens = 0
+        if "attention_mask" in batch:
+            tokens = batch["attention_mask"].sum()
+        elif "input_ids" in batch:
+            pad = getattr(self.model.config, "pad_token_id", None)
+            tokens = batch["input_ids"].numel() if pad is None else batch["input_ids"].ne(pad).sum()
+        if getattr(self.model.config, "is_encoder_decoder", False) and "labels" in batch:
+            tokens = tokens + batch["labels"].ne(-100).sum()
+        return tokens
+
+    def log(self, logs: dict[str, float], *args: Any, **kwargs: Any) -> None:
+        """Logs, with the real tokens and the seconds of training so far, over all resumed parts of the run."""
+        if not math.isfinite(logs.get("loss", 0.0)):
+            raise TrainingDiverged(self._divergence(logs["loss"]))
+        if ("loss" in logs or "train_loss" in logs) and self._window_start is not None:
+            now = time.perf_counter()
+            seconds, self._window_start = now - self._window_start, now
+            tokens = torch.as_tensor(self._window_tokens, device=self.args.device, dtype=torch.int64)
+            tokens, self._window_tokens = int(self.accelerator.gather(tokens).sum()), 0
+            before = next((entry for entry in reversed(self.state.log_history) if "tokens" in entry), {})
+            logs["tokens"] = before.get("tokens", 0) + tokens
+            logs["seconds"] = before.get("seconds", 0.0) + seconds
+            if tokens:
+                logs["tokens_per_second"] = tokens / seconds
+        super().log(logs, *args, **kwargs)
+
+    @contextmanager
+    def _clock_stopped(self) -> Iterator[None]:
+        start = time.perf_counter()
+        yield
+        if self._window_start is not None:
+            self._window_start += time.perf_counter() - start
+
+    # --- evaluation --------------------------------------------------------------------------------------------------
+
+    def evaluate(self, *args: Any, **kwargs: Any) -> dict[str, float]:
+        """As Trainer's, with `eval_loss` over targets and, for models that predict tokens, `eval_perplexity`."""
+        with self._clock_stopped():
+            return super().evaluate(*args, **kwargs)
+
+    def get_eval_dataloader(self, eval_dataset: Any = None) -> EvaluationBatches:
+        """This process's share of the evaluation set, in batches of like length."""
+        if eval_dataset is None and self.eval_dataset is None:
+            raise ValueError("There is no eval_dataset to evaluate on.")
+        if isinstance(eval_dataset, str):
+            eval_dataset = self.eval_dataset[eval_dataset]
+        return self.get_test_dataloader(self.eval_dataset if eval_dataset is None else eval_dataset)
+
+    def get_test_dataloader(self, test_dataset: Any) -> EvaluationBatches:
+        if isinstance(test_dataset, Dataset):
+            test_dataset = self._remove_unused_columns(test_dataset, description="evaluation")
+            collate = self.data_collator
+        else:
+            collate = self._get_collator_with_removed_columns(self.data_collator, description="evaluation")
+        return EvaluationBatches(
+            test_dataset, self.args.eval_batch_size, collate, self.args.process_index, self.args.world_size
+        )
+
+    def evaluation_loop(
+        self,
+        dataloader: EvaluationBatches,
+        description: str,
+        prediction_loss_only: bool | None = None,
+        ignore_keys: list[str] | None = None,
+        metric_key_prefix: str = "eval",
+    ) -> EvalLoopOutput:
+        """One pass over the batches that `get_eval_dataloader` or `get_test_dataloader` gave."""
+        model = self._wrap_model(self.model, training=False)
+        if len(self.accelerator._models) == 0 and model is self.model:  # evaluated without training first
+            model = self.accelerator.prepare_model(model, evaluation_mode=True)
+        if prediction_loss_only is None:
+            prediction_loss_only = self.args.prediction_loss_only
+        self.callback_handler.eval_dataloader = dataloader
+
+        def on_step() -> None:
+            self.control = self.callback_handler.on_prediction_step(self.args, self.state, self.control)
+
+        result = measure(model, dataloader, self.args.device, predict=not prediction_loss_only, on_step=on_step)
+        metrics = {"loss": result.loss}
+        if has_vocabulary_head(self.accelerator.unwrap_model(model)):
+            metrics["perplexity"] = result.perplexity
+        if self.compute_metrics is not None and result.predictions is not None:
+            metrics |= denumpify_detensorize(self.compute_metrics(EvalPrediction(result.predictions, result.labels)))
+        prefix = f"{metric_key_prefix}_"
+        metrics = {prefix + name.removeprefix(prefix): value for name, value in metrics.items()}
+        return EvalLoopOutput(result.predictions, result.labels, metrics, result.examples)
+
+    # --- checkpoints -------------------------------------------------------------------------------------------------
+
+    def _save_checkpoint(self, model: Any, trial: Any) -> None:
+        """Trainer's own steps, into a hidden folder that gets its name when everything is in it."""
+        with self._clock_stopped():
+            if not torch.isfinite(self._tr_loss).all():
+                raise TrainingDiverged(self._divergence(self._tr_loss.item()))
+            self.store_flos()
+            checkpoint = Path(self._get_output_dir(trial)) / f"checkpoint-{self.state.global_step}"
+            folder = str(checkpoints.staging(checkpoint))
+            self.accelerator.wait_for_everyone()
+            self.save_model(folder, _internal_call=True)
+            if self.state.best_global_step:
+                self.state.best_model_checkpoint = str(
+                    checkpoint.with_name(f"checkpoint-{self.state.best_global_step}")
+                )
+            if not self.args.save_only_model:
+                self._save_optimizer_and_scheduler(folder)
+                self._save_scaler(folder)
+                self._save_rng_state(folder)
+            if self.args.should_save:
+                self._record_callbacks()
+                self.state.save_to_json(os.path.join(folder, checkpoints.STATE_FILE))
+            self.accelerator.wait_for_everyone()
+            if self.args.should_save:
+                checkpoints.publish(checkpoint)
+                checkpoints.rotate(checkpoint.parent, self.args.save_total_limit, self.state.best_model_checkpoint)
+            self.accelerator.wait_for_everyone()
+
+    def _record_callbacks(self) -> None:
+        states: dict[str, list[dict]] = {}
+        for callback in [*self.callback_handler.callbacks, self.control]:
+            if isinstance(callback, ExportableState):
+                states.setdefault(type(callback).__name__, []).append(callback.state())
+        self.state.stateful_callbacks = {
+            name: several[0] if len(several) == 1 else several for name, several in states.items()
+        }
+
+    def _save(self, output_dir: str | None = None, state_dict: dict | None = None) -> None:
+        super()._save(output_dir, state_dict)
+        if self.args.should_save:  # Trainer leaves a pickle of its arguments, which nobody needs to open
+            Path(output_dir or self.args.output_dir, TRAINING_ARGUMENTS_PICKLE).unlink(missing_ok=True)
+
+    def _divergence(self, loss: float) -> str:
+        last = checkpoints.last_checkpoint(self.args.output_dir)
+        return (
+            f"The training loss is {loss} at step {self.state.global_step}: the training has diverged. Lower "
+            "training.learning_rate, lengthen training.warmup_steps or clip with training.max_grad_norm; "
+            + (f"the last checkpoint is {last.name}." if last else "there is no checkpoint yet.")
+        )
