@@ -176,9 +176,7 @@ def _batches_by_length(rows: dict[int, list[int]], batch_size: int) -> Iterator[
         yield batch
 
 
-def _pad(
-    rows: list[list[int]], pad_id: int, device: torch.device, side: str = "right"
-) -> dict[str, torch.Tensor]:
+def _pad(rows: list[list[int]], pad_id: int, device: torch.device, side: str = "right") -> dict[str, torch.Tensor]:
     """`input_ids` and `attention_mask`, int64 of shape (B, S)."""
     longest = max(map(len, rows))
     gaps = [longest - len(row) for row in rows]
@@ -293,21 +291,19 @@ def _room(model: PreTrainedModel, rows: list[list[int]], wanted: int) -> int:
         raise ValueError(f"The prompt has {longest} tokens, but the model has {limit} positions: shorten it.")
     room = limit - longest + 1
     if room < wanted:
-        logger.warning(
-            "The text ends after %d new tokens, not %d: the model has %d positions.", room, wanted, limit
-        )
+        logger.warning("The text ends after %d new tokens, not %d: the model has %d positions.", room, wanted, limit)
     return min(room, wanted)
 
 
 def position_limit(model: PreTrainedModel) -> int | None:
-    """The longest sequence that the model's position table allows; None where positions are computed for any length."""
+    """The longest sequence that the model's position table allows; None where positions are computed as needed."""
     if getattr(model.config, "position_embedding_type", None) in GROWING_POSITIONS:
         return None
     return getattr(model.config, "max_position_embeddings", None)
 
 
 def _pad_id(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> int:
-    """Any id will do, since pads are masked; generation also fills finished rows with it, so one that decoding skips."""
+    """Pads are masked, so any id will do; finished rows are filled with it too, so it is one that decoding skips."""
     for token in (tokenizer.pad_token_id, model.config.pad_token_id, tokenizer.eos_token_id):
         if token is not None:
             return token

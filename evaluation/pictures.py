@@ -49,15 +49,17 @@ def plot_history(history: Sequence[Mapping[str, Any]], path: str | Path, title: 
         axes.annotate(
             f"{losses[best]:.3f}",
             (steps[best], losses[best]),
-            xytext=(0, 7),
+            xytext=(0, 9),
             textcoords="offset points",
             ha="center",
             color=ORANGE,
             fontsize=9,
+            bbox={"boxstyle": "round,pad=0.15", "facecolor": "white", "edgecolor": "none", "alpha": 0.8},
         )
     axes.set_xlabel("step")
     axes.set_ylabel("loss per target (nats)")
-    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True, steps=[1, 2, 5, 10]))
+    axes.xaxis.set_major_formatter("{x:,.0f}")
     _clean(axes)
     axes.grid(axis="y", color="#e6e8eb", linewidth=0.8)
     axes.legend(frameon=False)
@@ -183,9 +185,7 @@ def plot_cross_attention(
     slanted = max(map(len, found.source)) > 6
     axes.set_xticks(range(columns), found.source, rotation=40 if slanted else 0, ha="left" if slanted else "center")
     axes.set_yticks(range(rows), found.target)
-    axes.tick_params(
-        top=True, labeltop=True, bottom=False, labelbottom=False, length=0, labelsize=11, labelcolor=INK
-    )
+    axes.tick_params(top=True, labeltop=True, bottom=False, labelbottom=False, length=0, labelsize=11, labelcolor=INK)
     for edge in axes.spines.values():
         edge.set_visible(False)
     axes.set_xticks([i - 0.5 for i in range(1, columns)], minor=True)
@@ -208,9 +208,11 @@ def plot_cross_attention(
 
 
 def _which(layer: int | None, head: int | None) -> str:
+    if layer is None and head is None:
+        return "cross-attention, mean of all layers and heads"
     layers = "mean of all layers" if layer is None else f"decoder layer {layer}"
     heads = "mean of all heads" if head is None else f"head {head}"
-    return f"cross-attention, {'mean of all layers and heads' if layer is None and head is None else f'{layers}, {heads}'}"
+    return f"cross-attention, {layers}, {heads}"
 
 
 def _clean(axes: Any) -> None:

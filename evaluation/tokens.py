@@ -11,7 +11,7 @@ INSIDE = "-"  # in front of a piece that goes on with a word
 def readable_tokens(tokenizer: PreTrainedTokenizerBase, ids: list[int]) -> list[str]:
     """The text of each token: "Ġfare", "yi", "ÅŁ" of a byte-level tokenizer become "fare", "-yi", "-ş".
 
-    A hyphen marks a piece that goes on with a word. A space that is a token is "␣"; bytes that are not a whole character
+    A hyphen marks a piece that goes on with a word. A space that is a token is "␣"; bytes that are no whole character
     are escaped, such as "\\xc5".
     """
     tokens = tokenizer.convert_ids_to_tokens(ids)
@@ -58,7 +58,7 @@ def _bytes_to_text(token: str) -> str:
 
 
 def _byte_of_character() -> dict[str, int]:
-    """GPT-2's alphabet: printable bytes stand for themselves, the others, in order, for the characters from U+0100 on."""
+    """GPT-2's alphabet: printable bytes are themselves, the others, in order, the characters from U+0100 on."""
     printable = [*range(ord("!"), ord("~") + 1), *range(ord("¡"), ord("¬") + 1), *range(ord("®"), ord("ÿ") + 1)]
     others = [byte for byte in range(256) if byte not in printable]
     table = {chr(byte): byte for byte in printable} | {chr(256 + i): byte for i, byte in enumerate(others)}

@@ -4,6 +4,8 @@ Axes: B batch, T target length (queries), S source length (keys), D width of the
 K width of a head.
 """
 
+from contextlib import nullcontext
+
 import torch
 from torch import nn
 from transformers import Cache, EncoderDecoderCache
@@ -119,7 +121,7 @@ class MultiHeadAttention(nn.Module):
         hidden_states: torch.Tensor,
         attention_mask: torch.Tensor | None = None,
         key_value_states: torch.Tensor | None = None,
-        key_value: tuple[torch.Tensor, torch.Tensor] | None = None,
+        key_value: torch.Tensor | None = None,
         rotary: tuple[torch.Tensor, torch.Tensor] | None = None,
         cache: Cache | None = None,
         **kwargs,
@@ -130,7 +132,7 @@ class MultiHeadAttention(nn.Module):
             hidden_states: where the queries come from, (B, T, D).
             attention_mask: as transformers' mask functions make it for the chosen kernel.
             key_value_states: where a cross-attention's keys and values come from, (B, S, D).
-            key_value: a cross-attention's keys and values themselves, (B, G, S, K) each.
+            key_value: a cross-attention's keys and values themselves, (B, S, 2 · G · K).
             rotary: cosines and sines from `RotaryPositions`.
             cache: keys and values of earlier positions; extended in place.
         """
@@ -150,15 +152,21 @@ class MultiHeadAttention(nn.Module):
 
         attend = ALL_ATTENTION_FUNCTIONS.get_interface(self.config._attn_implementation, eager_attention)
         dropout = self.config.attention_dropout if self.training else 0.0
-        output, weights = attend(
-            self, query, key, value, attention_mask, dropout=dropout, scaling=self.scaling, **kwargs
-        )  # (B, T, H, K)
-        return self.out_proj(output.flatten(2)), weights
+        # On the CPU, SDPA's backward pass takes five times as long in bfloat16 as in float32.
+        dtype = value.dtype
+        widen = dtype == torch.bfloat16 and value.device.type == "cpu" and value.requires_grad
+        if widen:
+            query, key, value = query.float(), key.float(), value.float()
+        with torch.autocast("cpu", enabled=False) if widen else nullcontext():
+            output, weights = attend(
+                self, query, key, value, attention_mask, dropout=dropout, scaling=self.scaling, **kwargs
+            )  # (B, T, H, K)
+        return self.out_proj(output.to(dtype).flatten(2)), weights
 
     def _cross_key_value(
         self,
         key_value_states: torch.Tensor | None,
-        key_value: tuple[torch.Tensor, torch.Tensor] | None,
+        key_value: torch.Tensor | None,
         cache: EncoderDecoderCache | None,
     ) -> tuple[torch.Tensor, torch.Tensor]:
         """Keys and values of the other sequence: from the cache after the first step, which never changes them."""
@@ -166,13 +174,12 @@ class MultiHeadAttention(nn.Module):
             layer = cache.cross_attention_cache.layers[self.layer_idx]
             return layer.keys, layer.values
         if key_value is None:
-            key_value = tuple(
-                split_heads(states, self.head_dim) for states in self.kv_proj(key_value_states).chunk(2, dim=-1)
-            )  # (B, G, S, K) each
+            key_value = self.kv_proj(key_value_states)  # (B, S, 2 · G · K)
+        key, value = (split_heads(states, self.head_dim) for states in key_value.chunk(2, dim=-1))  # (B, G, S, K)
         if cache is not None:
-            key_value = cache.cross_attention_cache.update(*key_value, self.layer_idx)
+            key, value = cache.cross_attention_cache.update(key, value, self.layer_idx)
             cache.is_updated[self.layer_idx] = True
-        return key_value
+        return key, value
 
 
 def split_heads(states: torch.Tensor, head_dim: int) -> torch.Tensor:

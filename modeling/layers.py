@@ -160,13 +160,16 @@ class TransformerDecoderLayer(GradientCheckpointingLayer):
         hidden_states: torch.Tensor,
         attention_mask: torch.Tensor | None = None,
         encoder_hidden_states: torch.Tensor | None = None,
+        encoder_key_value: torch.Tensor | None = None,
         encoder_attention_mask: torch.Tensor | None = None,
-        encoder_key_value: tuple[torch.Tensor, torch.Tensor] | None = None,
         rotary: tuple[torch.Tensor, torch.Tensor] | None = None,
         cache: Cache | None = None,
         **kwargs,
     ) -> torch.Tensor:
-        """(B, T, D) to (B, T, D); `encoder_hidden_states` (B, S, D), `encoder_key_value` (B, G, S, K) each."""
+        """(B, T, D) to (B, T, D); `encoder_hidden_states` is (B, S, D), `encoder_key_value` (B, S, 2 · G · K).
+
+        Tensors with gradients come by position: reentrant gradient checkpointing cuts the graph at those alone.
+        """
         hidden_states = self.self_attn_sublayer(
             hidden_states,
             lambda states: self.self_attn(states, attention_mask, rotary=rotary, cache=cache, **kwargs)[0],

@@ -40,8 +40,8 @@ def cross_entropy(
 class SmoothedCrossEntropy(torch.autograd.Function):
     """Sum over the real targets of (1 - e) · -log p(label) - e · mean over the vocabulary of log p.
 
-    The same as torch's, whose backward pass goes over the (N, V) logits several times and, with smoothing, keeps them
-    twice. The gradient is p - q for the target distribution q, so one pass is enough.
+    The same as torch's, whose backward pass writes (N, V) numbers several times over. The gradient is p - q for the
+    target distribution q, and is computed so here.
     """
 
     @staticmethod
@@ -103,6 +103,9 @@ def guess_problem_type(num_labels: int, labels: torch.Tensor) -> str:
 def _denominator(
     real: torch.Tensor, num_items_in_batch: torch.Tensor | int | None, device: torch.device
 ) -> torch.Tensor | int:
+    """What the sum is divided by; at least 1, so that a step without any target gives 0 and not 0/0."""
     if num_items_in_batch is None:
         return real.clamp(min=1)
-    return num_items_in_batch.to(device) if torch.is_tensor(num_items_in_batch) else num_items_in_batch
+    if torch.is_tensor(num_items_in_batch):
+        return num_items_in_batch.to(device).clamp(min=1)
+    return max(num_items_in_batch, 1)

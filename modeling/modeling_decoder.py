@@ -16,7 +16,7 @@ from transformers.utils import can_return_tuple, is_torchdynamo_compiling, loggi
 from transformers.utils.generic import merge_with_config_defaults
 from transformers.utils.output_capturing import OutputRecorder, capture_outputs
 
-from .attention import MultiHeadAttention, split_heads
+from .attention import MultiHeadAttention
 from .compatibility import accept_both_cache_names, cache_field, cache_of
 from .configuration_transformer import TransformerConfigBase, TransformerDecoderConfig
 from .layers import Embeddings, TransformerDecoderLayer, make_norm
@@ -129,18 +129,15 @@ class TransformerDecoderModel(TransformerDecoderPreTrainedModel):
                 encoder_hidden_states=encoder_hidden_states,
             )
             if self.cross_kv_proj is not None and not (cache is not None and cache.is_updated.get(0)):
-                encoder_key_value = tuple(
-                    split_heads(states, self.config.head_dim)
-                    for states in self.cross_kv_proj(encoder_hidden_states).chunk(2, dim=-1)
-                )  # (B, G, S, K) each
+                encoder_key_value = self.cross_kv_proj(encoder_hidden_states)  # (B, S, 2 · G · K)
         rotary = self.rotary(position_ids, hidden_states.dtype) if self.rotary is not None else None
         for layer in self.layers:
             hidden_states = layer(
                 hidden_states,
                 mask,
                 encoder_hidden_states,
+                encoder_key_value,
                 encoder_attention_mask=encoder_mask,
-                encoder_key_value=encoder_key_value,
                 rotary=rotary,
                 cache=cache,
                 **kwargs,

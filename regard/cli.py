@@ -124,10 +124,9 @@ def translate(
         raise CallError(f"--n-best {n_best} asks for more translations than --num-beams {num_beams} can find.")
     lines = read_lines(text, file)
     with _results_alone(as_json):
-        from regard.evaluation.generation import load_run
         from regard.evaluation.generation import translate as translate_texts
 
-        model, tokenizer = load_run(run)
+        model, tokenizer = _load(run)
         settings = {"batch_size": batch_size, "max_new_tokens": max_new_tokens, "length_penalty": length_penalty}
         results = translate_texts(model, tokenizer, lines, num_beams=num_beams, n_best=n_best, **settings)
     if as_json:
@@ -151,17 +150,22 @@ def generate(
     as_json: JsonOption = False,
 ) -> None:
     """Continue a prompt with a language model."""
-    from regard.evaluation.generation import generate_text, load_run
+    from regard.evaluation.generation import generate_text
 
-    model, tokenizer = load_run(run)
+    model, tokenizer = _load(run)
     settings = {"max_new_tokens": max_new_tokens, "temperature": temperature, "top_k": top_k, "top_p": top_p}
     if as_json:
         text = generate_text(model, tokenizer, prompt, seed=seed, **settings)
         _print_json({"prompt": prompt, "text": text})
         return
-    _write(prompt, None)
-    generate_text(model, tokenizer, prompt, seed=seed, stream=lambda piece: _write(piece, None), **settings)
-    _write("\n", None)
+    unseen = [prompt]  # shown with the first piece: a call that is refused prints nothing
+
+    def show(piece: str) -> None:
+        _write("".join([*unseen, piece]), None)
+        unseen.clear()
+
+    generate_text(model, tokenizer, prompt, seed=seed, stream=show, **settings)
+    show("\n")
 
 
 # --- Measure ---------------------------------------------------------------------------------------------------------
@@ -184,6 +188,8 @@ def evaluate(
         "length_penalty": length_penalty,
         "batch_size": batch_size,
     }
+    if not (Path(run) / "recipe.yaml").is_file():
+        raise CallError(f"There is no run in '{run}': give the folder that `regard train` wrote.")
     with _results_alone(as_json):
         from regard.train.evaluate import evaluate_run
 
@@ -228,7 +234,16 @@ def card(
         typer.echo(f"Wrote {path}")
 
 
-# --- output and exit status ------------------------------------------------------------------------------------------
+# --- input, output and exit status -----------------------------------------------------------------------------------
+
+
+def _load(run: str) -> tuple[Any, Any]:
+    from transformers.utils import logging
+
+    from regard.evaluation.generation import load_run
+
+    logging.disable_progress_bar()  # that of reading the weights, which takes a moment; downloads show theirs
+    return load_run(run)
 
 
 def _is_main_process() -> bool:
@@ -268,6 +283,9 @@ def _print_results(evaluation: dict[str, dict[str, Any]]) -> None:
 
 def main() -> None:
     """Runs the command and ends the process with its exit status."""
+    if not sys.stderr.isatty():  # a log file is no place for bars
+        for library in ("HF_HUB", "HF_DATASETS"):
+            os.environ.setdefault(f"{library}_DISABLE_PROGRESS_BARS", "1")
     try:
         app(prog_name="regard")
     except BrokenPipeError:  # `regard list | head -1`: the reader has had enough

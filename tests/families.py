@@ -1,15 +1,18 @@
 """The registry of tiny models that the contract tests run over.
 
-One `Entry` is one model class in one variant of its configuration. A new family joins by its item in `FAMILIES` and inherits
-every test whose flags it has: tests take `@every()` for all entries, or `@every(causal=True)` and the like.
+One `Entry` is one model class in one variant of its configuration. A new family joins by its item in `FAMILIES` and
+inherits every test whose flags it has: tests take `@every()` for all entries, or `@every(causal=True)` and the like.
 """
 
+import logging
 from collections.abc import Callable
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
 import pytest
 import torch
+import transformers
 from transformers import PreTrainedConfig, PreTrainedModel
 
 import regard.modeling as modeling
@@ -105,6 +108,18 @@ class Entry:
             labels = {"labels": inputs["input_ids"].clone()}
             labels["labels"][0, :2] = IGNORE
         return {**inputs, **labels}
+
+
+@contextmanager
+def listening(caplog):
+    """Let pytest's `caplog` hear the library's loggers, which do not propagate, and what they say only once."""
+    logger = logging.getLogger("transformers")
+    transformers.utils.logging.warning_once.cache_clear()
+    logger.addHandler(caplog.handler)
+    try:
+        yield
+    finally:
+        logger.removeHandler(caplog.handler)
 
 
 def words(config: PreTrainedConfig, shape: tuple[int, ...], generator: torch.Generator) -> torch.Tensor:

@@ -234,3 +234,25 @@ def test_each_task_has_its_collator(task, expected):
     tokenizer.pad_token = None
     with pytest.raises(ValueError, match="no pad token"):
         collator_for(recipe, tokenizer)
+
+
+def test_packed_documents_do_not_see_one_another():
+    """A document's logits in a packed, padded batch equal those that it has alone."""
+    from regard.modeling import TransformerDecoderConfig, TransformerDecoderForCausalLM
+
+    sizes = {"vocab_size": 20, "hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2}
+    config = TransformerDecoderConfig(**sizes, intermediate_size=32, max_position_embeddings=16)
+    torch.manual_seed(0)
+    model = TransformerDecoderForCausalLM(config).eval()
+    documents = [[1, 5, 6, 2], [1, 7, 2], [1, 8, 9, 10, 11, 12, 2]]
+    packed = documents[0] + documents[1]
+    rows = [
+        {"input_ids": packed, "position_ids": [0, 1, 2, 3, 0, 1, 2], "labels": packed},
+        {"input_ids": documents[2][:5], "position_ids": [0, 1, 2, 3, 4], "labels": documents[2][:5]},
+    ]
+    with torch.no_grad():
+        logits = model(**CausalLMCollator(PAD)(rows)).logits
+        alone = [model(input_ids=torch.tensor([document])).logits[0] for document in documents]
+    torch.testing.assert_close(logits[0, :4], alone[0], atol=1e-5, rtol=0)
+    torch.testing.assert_close(logits[0, 4:7], alone[1], atol=1e-5, rtol=0)
+    torch.testing.assert_close(logits[1, :5], alone[2][:5], atol=1e-5, rtol=0)

@@ -8,8 +8,7 @@ from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 from regard.modeling.attention import dot_product_attention
 from regard.modeling.positions import sinusoidal_table
 
-from .families import PAD, Entry, every, output_of, select
-from .test_contract_loading import caplog_of_transformers
+from .families import PAD, Entry, every, listening, output_of, select
 
 KERNELS = ["eager", "sdpa"]
 
@@ -99,18 +98,22 @@ def test_the_chosen_kernel_is_called(entry: Entry, monkeypatch):
 
 
 @pytest.mark.filterwarnings("ignore")
-@every(auto_class="AutoModel", variant="paper")
+@every(auto_class="AutoModel", variant=("paper", "shared"))
+@torch.no_grad()  # on a CPU, flex has no backward pass
 def test_flex_attention(entry: Entry, monkeypatch):
     """The flex kernel's masks are right: its reference implementation, without the compiler, equals sdpa."""
     from torch.nn.attention.flex_attention import flex_attention
     from transformers.integrations import flex_attention as integration
 
-    monkeypatch.setattr(integration, "compile_friendly_flex_attention", lambda *a, training=False, **k: flex_attention(*a, **k))
+    monkeypatch.setattr(
+        integration, "compile_friendly_flex_attention", lambda *a, training=False, **k: flex_attention(*a, **k)
+    )
     ids, mask = pad_rows(rows_of(entry, (16, 9, 12)), "right")
     inputs = {**entry.inputs(length=16), "input_ids": ids, "attention_mask": mask}
     settings = {"hidden_size": 64}  # a head of 16: flex takes no narrower one
     expected = hidden(entry.model(**settings), **inputs)
-    result = hidden(entry.model(**settings, attn_implementation="flex_attention"), **inputs)
+    with torch.compiler.set_stance("force_eager"):
+        result = hidden(entry.model(**settings, attn_implementation="flex_attention"), **inputs)
     where = mask.bool() if entry.kind != "seq2seq" else torch.ones(result.shape[:2], dtype=torch.bool)
     torch.testing.assert_close(result[where], expected[where], atol=1e-5, rtol=1e-5)
 
@@ -151,7 +154,7 @@ def test_attention_maps_and_hidden_states(entry: Entry):
 
 @every(auto_class="AutoModel", variant="paper")
 def test_attention_maps_under_sdpa_are_refused_or_warned_of(entry: Entry, caplog):
-    with caplog_of_transformers(caplog):
+    with listening(caplog):
         outputs = entry.model()(**entry.inputs(), output_attentions=True)
     maps = outputs.get("attentions") or outputs.get("cross_attentions")
     assert not maps or maps[0] is None
@@ -190,7 +193,7 @@ def test_padded_batches_are_finite_and_unseen_keys_weigh_zero(entry: Entry, dtyp
     ids, mask = pad_rows([*rows_of(entry), torch.empty(0, dtype=torch.long)], side)  # the last row is all padding
     inputs = {**entry.inputs(batch=4), "input_ids": ids, "attention_mask": mask}
     if entry.kind == "seq2seq":
-        inputs["decoder_attention_mask"] = pad_rows(rows_of(entry, (6, 2, 4, 0)), side)[1]
+        inputs["decoder_attention_mask"] = pad_rows([*rows_of(entry, (6, 2, 4)), torch.empty(0)], side)[1]
     outputs = model(**inputs, output_attentions=kernel == "eager")
     result = outputs.last_hidden_state
     assert result.dtype == dtype
@@ -410,10 +413,11 @@ def test_both_names_of_the_cache(entry: Entry):
     name = "decoder_input_ids" if entry.kind == "seq2seq" else "input_ids"
     expected = hidden(model, **inputs)
     for argument in ("cache", "past_key_values"):
-        start = model(**{**inputs, name: inputs[name][:, :4]}, use_cache=True)
+        own = [name] if entry.kind == "seq2seq" else list(inputs)
+        start = model(**{**inputs, **{key: inputs[key][:, :4] for key in own}}, use_cache=True)
         cache = start.past_key_values
         assert cache.get_seq_length() == 4
-        rest = {key: value[:, 4:] for key, value in inputs.items() if key == name or entry.kind == "decoder"}
+        rest = {key: inputs[key][:, 4:] for key in own}
         if entry.kind == "seq2seq":
             rest["encoder_outputs"] = (start.encoder_last_hidden_state,)
         outputs = model(**rest, **{argument: cache})

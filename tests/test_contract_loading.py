@@ -16,7 +16,7 @@ import regard.modeling as modeling
 from regard.modeling.layers import FeedForward
 from regard.modeling.positions import rotary_frequencies, sinusoidal_table
 
-from .families import ENTRIES, Entry, every, output_of, select
+from .families import ENTRIES, Entry, every, listening, output_of, select
 
 FULL_FAMILIES = [entry for entry in ENTRIES if entry.auto_class == "AutoModel"]
 CONFIGS = [modeling.TransformerEncoderConfig, modeling.TransformerDecoderConfig, modeling.TransformerConfig]
@@ -272,7 +272,6 @@ def test_config_without_arguments_and_unknown_arguments(config_class, tmp_path):
         ("intermediate_size", 0),
         ("max_position_embeddings", 0),
         ("type_vocab_size", -1),
-        ("num_hidden_layers", 0),
         ("dropout", 1.5),
         ("dropout", "much"),
         ("attention_dropout", -0.1),
@@ -301,7 +300,10 @@ def test_a_bad_value_is_named(config_class, field, value):
     assert len(sentence) < 400
 
 
-def test_bad_values_of_the_encoder_decoder_are_named():
+def test_bad_numbers_of_layers_and_start_tokens_are_named():
+    for config_class in CONFIGS[:2]:
+        with pytest.raises(ValueError, match="num_hidden_layers=0"):
+            config_class(num_hidden_layers=0)
     for field, value in (("encoder_layers", 0), ("decoder_layers", -1), ("decoder_start_token_id", 32000)):
         with pytest.raises(ValueError, match=f"{field}={value}"):
             modeling.TransformerConfig(**{field: value})
@@ -380,7 +382,7 @@ def test_resized_vocabulary(entry: Entry, tied, tmp_path):
 @every(token_loss=True, variant="paper")
 def test_shrinking_says_so(entry: Entry, caplog):
     model = entry.model()
-    with caplog_of_transformers(caplog):
+    with listening(caplog):
         model.resize_token_embeddings(model.config.vocab_size)
         assert "removes" not in caplog.text
         model.resize_token_embeddings(model.config.vocab_size - 3)
@@ -392,24 +394,6 @@ def test_resizing_to_a_multiple(entry: Entry):
     model = entry.model()
     model.resize_token_embeddings(42, pad_to_multiple_of=8)
     assert model(**entry.inputs()).logits.shape[-1] == model.config.vocab_size == 48
-
-
-class caplog_of_transformers:
-    """Let pytest see the library's loggers, which do not propagate."""
-
-    def __init__(self, caplog):
-        import logging
-
-        self.loggers = [logging.getLogger(name) for name in ("transformers", "regard")]
-        self.caplog = caplog
-
-    def __enter__(self):
-        for logger in self.loggers:
-            logger.addHandler(self.caplog.handler)
-
-    def __exit__(self, *_):
-        for logger in self.loggers:
-            logger.removeHandler(self.caplog.handler)
 
 
 # Compiled models

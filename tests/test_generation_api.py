@@ -1,4 +1,4 @@
-"""Loading runs, translating, continuing prompts: tiny models with random weights, and stubs that write what they are told."""
+"""Loading runs, translating, continuing prompts: tiny random models, and stubs that write what they are told."""
 
 import logging
 
@@ -94,7 +94,7 @@ def speak(model, script):
     return model
 
 
-# --- load_run ---------------------------------------------------------------------------------------------------------
+# --- load_run --------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("make", [seq2seq, marian, decoder, gpt2])
@@ -136,7 +136,7 @@ def test_load_run_says_what_is_missing(tmp_path):
         auto_class_name(config)
 
 
-# --- translate --------------------------------------------------------------------------------------------------------
+# --- translate -------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("make", [seq2seq, marian])
@@ -146,9 +146,7 @@ def test_translations_do_not_depend_on_batch_or_order(make, num_beams, tokenizer
     alone = [translate(model, tokenizer, [t], num_beams=num_beams, max_new_tokens=12)[0] for t in TEXTS]
     assert len(set(alone)) >= 4  # the weights are random, but the source matters
     for batch_size in (1, 2, 7):
-        together = translate(
-            model, tokenizer, TEXTS, num_beams=num_beams, max_new_tokens=12, batch_size=batch_size
-        )
+        together = translate(model, tokenizer, TEXTS, num_beams=num_beams, max_new_tokens=12, batch_size=batch_size)
         assert together == alone
     shuffled = translate(model, tokenizer, TEXTS[::-1], num_beams=num_beams, max_new_tokens=12)
     assert shuffled == alone[::-1]
@@ -230,7 +228,7 @@ def test_translating_in_the_midst_of_training_has_no_dropout(tokenizer):
     assert model.training
 
 
-# --- generate_text ----------------------------------------------------------------------------------------------------
+# --- generate_text ---------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("make", [decoder, gpt2])
@@ -262,7 +260,7 @@ def test_a_batch_of_prompts_gives_what_each_gives_alone(make, causal_tokenizer):
 
 def test_stop_string_across_token_edges():
     """The tokens "blue whale.", "\\nQ", ": x" with stop "\\nQ:" give "blue whale."; each row stops by itself."""
-    tokenizer = train_tokenizer(["Q: x\nA: blue whale."], "char", 40, template="bos")
+    tokenizer = train_tokenizer(["Q: x\nA: blue whale."], "char", 19, template="bos")
     first = tokenizer("blue whale.\nQ: x", add_special_tokens=False)["input_ids"]
     second = tokenizer("blue\nA whale Q: x.\nQ", add_special_tokens=False)["input_ids"]
     model = speak(gpt2(len(tokenizer)), [first])
@@ -289,9 +287,7 @@ def test_streamed_pieces_join_to_the_text(kind, size):
     ids = tokenizer(text, add_special_tokens=False)["input_ids"]
     pieces = []
     model = speak(gpt2(len(tokenizer)), [ids])
-    result = generate_text(
-        model, tokenizer, "The cat", stream=pieces.append, max_new_tokens=len(ids), temperature=0
-    )
+    result = generate_text(model, tokenizer, "The cat", stream=pieces.append, max_new_tokens=len(ids), temperature=0)
     assert "".join(pieces) == result
     assert len(pieces) > 4
     assert not any("\ufffd" in piece for piece in pieces)

@@ -23,7 +23,11 @@ CASES = {
     "span_f1": ([["B-X", "O"]], [["B-X", "O"]]),
 }
 SYSTEM = ["It is a guide to action which ensures that the military obeys.", "He read the book", "Two dogs run ."]
-REFERENCE = ["It is a guide to action that ensures that the military will obey.", "he read a book", "Two dogs are running."]
+REFERENCE = [
+    "It is a guide to action that ensures that the military will obey.",
+    "he read a book",
+    "Two dogs are running.",
+]
 
 
 def test_unknown_name_names_the_nearest():
@@ -36,23 +40,17 @@ def test_unknown_name_names_the_nearest():
 def test_bleu_is_cased_detokenised_corpus_bleu_with_its_signature():
     result = get_metric("bleu").compute(predictions=SYSTEM, references=REFERENCE)
     assert result["bleu"] == sacrebleu.corpus_bleu(SYSTEM, [REFERENCE]).score
-    assert re.fullmatch(
-        r"nrefs:1\|case:mixed\|eff:no\|tok:13a\|smooth:exp\|version:[\d.]+", result["bleu_signature"]
-    )
+    assert re.fullmatch(r"nrefs:1\|case:mixed\|eff:no\|tok:13a\|smooth:exp\|version:[\d.]+", result["bleu_signature"])
 
 
 def test_bleu_by_hand():
-    """One wrong word: 5 of 6 words, 3 of 5 pairs, 2 of 4 triples and 1 of 3 quadruples are right; no length penalty."""
-    result = get_metric("bleu").compute(
-        predictions=["the dog sat on the mat"], references=["the cat sat on the mat"]
-    )
+    """One wrong word: 5 of 6 words, 3 of 5 pairs, 2 of 4 triples, 1 of 3 quadruples are right; no length penalty."""
+    result = get_metric("bleu").compute(predictions=["the dog sat on the mat"], references=["the cat sat on the mat"])
     assert result["bleu"] == pytest.approx(100 * (5 / 6 * 3 / 5 * 2 / 4 * 1 / 3) ** 0.25)
 
 
 def test_bleu_lowercase_and_untokenised():
-    result = get_metric("bleu").compute(
-        predictions=SYSTEM, references=REFERENCE, lowercase=True, tokenize="none"
-    )
+    result = get_metric("bleu").compute(predictions=SYSTEM, references=REFERENCE, lowercase=True, tokenize="none")
     assert result["bleu"] == sacrebleu.corpus_bleu(SYSTEM, [REFERENCE], lowercase=True, tokenize="none").score
     assert "case:lc" in result["bleu_signature"]
     assert "tok:none" in result["bleu_signature"]
@@ -64,7 +62,9 @@ def test_bleu_with_several_references_each():
         predictions=SYSTEM, references=[list(pair) for pair in zip(REFERENCE, second, strict=True)]
     )
     assert result["bleu"] == sacrebleu.corpus_bleu(SYSTEM, [REFERENCE, second]).score
-    ragged = get_metric("bleu").compute(predictions=SYSTEM, references=[[REFERENCE[0], second[0]], *([r] for r in REFERENCE[1:])])
+    ragged = get_metric("bleu").compute(
+        predictions=SYSTEM, references=[[REFERENCE[0], second[0]], *([r] for r in REFERENCE[1:])]
+    )
     assert "nrefs:var" in ragged["bleu_signature"]
 
 
@@ -115,7 +115,7 @@ def test_matthews_correlation_by_hand():
 
 
 def test_span_f1_counts_whole_spans():
-    """Of three gold spans one is found, of two predicted spans one is right (the example in seqeval's README, halved)."""
+    """Of three gold spans one is found, of two predicted spans one is right (the example of seqeval's README)."""
     gold = [["O", "O", "B-MISC", "I-MISC", "I-MISC", "O"], ["B-PER", "I-PER", "O", "B-LOC"]]
     predicted = [["O", "B-MISC", "I-MISC", "I-MISC", "I-MISC", "O"], ["B-PER", "I-PER", "O", "O"]]
     result = get_metric("span_f1").compute(predictions=predicted, references=gold)

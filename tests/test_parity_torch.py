@@ -12,6 +12,7 @@ from regard.modeling import (
     TransformerModel,
 )
 from regard.modeling.attention import MultiHeadAttention, dot_product_attention
+from regard.modeling.losses import SmoothedCrossEntropy, cross_entropy
 
 from .parity import (
     assert_same_gradients,
@@ -43,6 +44,28 @@ def test_pure_function_is_sdpa(kind, scale):
     expected = nn.functional.scaled_dot_product_attention(query, key, value, mask, scale=scale)
     torch.testing.assert_close(output, expected, **CLOSE)
     torch.testing.assert_close(weights.sum(-1), torch.ones(2, 3, 5), **CLOSE)
+
+
+@pytest.mark.parametrize("smoothing", [0.0, 0.1])
+def test_loss_and_its_gradient_are_torchs(smoothing):
+    torch.manual_seed(0)
+    logits, peer_logits = (torch.randn(12, 7, generator=torch.Generator().manual_seed(0)) for _ in range(2))
+    labels = torch.randint(7, (12,)).masked_fill(torch.rand(12) < 0.3, -100)
+    loss = cross_entropy(logits.requires_grad_(), labels, label_smoothing=smoothing)
+    expected = nn.functional.cross_entropy(peer_logits.requires_grad_(), labels, label_smoothing=smoothing)
+    (3 * loss).backward()
+    (3 * expected).backward()
+    torch.testing.assert_close(loss, expected, **CLOSE)
+    torch.testing.assert_close(logits.grad, peer_logits.grad, **CLOSE)
+    exact = torch.randn(12, 7, dtype=torch.float64, requires_grad=True)
+    assert torch.autograd.gradcheck(lambda each: SmoothedCrossEntropy.apply(each, labels, smoothing), exact)
+
+
+def test_labels_out_of_range_are_refused():
+    """Only -100 is ignored; torch's own loss refuses these too."""
+    for label in (-1, 7):
+        with pytest.raises(RuntimeError, match="out of bounds"):
+            cross_entropy(torch.randn(2, 7), torch.tensor([0, label]))
 
 
 def attention_pair(width: int, heads: int, bias: bool, kernel: str, cross: bool = False, is_causal: bool = False):

@@ -324,7 +324,8 @@ folder = sys.argv[1]
 def pairs(number):
     rng = np.random.default_rng(0)
     lengths = rng.integers(1, 9, size=(number, 2))
-    return [{"input_ids": rng.integers(4, 23, n).tolist(), "labels": rng.integers(4, 23, m).tolist()} for n, m in lengths]
+    draw = lambda n: rng.integers(4, 23, n).tolist()
+    return [{"input_ids": draw(n), "labels": draw(m)} for n, m in lengths]
 
 class Value(torch.nn.Module):
     config = None

@@ -87,6 +87,26 @@ class Progress(TrainerCallback):
             print(line, file=stream, flush=True)
 
 
+class EvaluateBeforeSaving(TrainerCallback):
+    """Where a checkpoint is due at the step that ends an epoch, the epoch's evaluation comes first: else a run that is
+    resumed from there would never make it."""
+
+    def __init__(self) -> None:
+        self.evaluated = -1
+
+    def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        ends_epoch = state.epoch % 1 == 0 or control.should_training_stop
+        if args.eval_strategy == "epoch" and control.should_save and ends_epoch:
+            control.should_evaluate = True
+
+    def on_evaluate(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        self.evaluated = state.global_step
+
+    def on_epoch_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        if self.evaluated == state.global_step:
+            control.should_evaluate = False
+
+
 class TensorBoard(TensorBoardCallback):
     """transformers' TensorBoard log, in a folder of our choice."""
 

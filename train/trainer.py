@@ -22,7 +22,7 @@ from transformers.trainer_callback import ExportableState
 from transformers.trainer_utils import EvalLoopOutput, EvalPrediction, denumpify_detensorize
 
 from regard.train import checkpoints
-from regard.train.callbacks import Progress
+from regard.train.callbacks import EvaluateBeforeSaving, Progress
 from regard.train.measure import EvaluationBatches, has_vocabulary_head, measure, takes_loss_only
 
 TRAINING_ARGUMENTS_PICKLE = "training_args.bin"
@@ -39,7 +39,7 @@ class RegardTrainer(Trainer):
     """
 
     def __init__(self, model: Any = None, args: TrainingArguments | None = None, *more: Any, **kwargs: Any) -> None:
-        """Takes what Trainer takes, in its order. Raises ValueError for `push_to_hub`: a finished run is published whole."""
+        """Takes what Trainer takes, in its order. Raises ValueError for `push_to_hub`."""
         if args is not None and args.push_to_hub:
             raise ValueError("training.push_to_hub: publish the run when it is finished, not its checkpoints.")
         if args is not None and args.label_smoothing_factor and hasattr(model, "config"):
@@ -47,6 +47,8 @@ class RegardTrainer(Trainer):
             if not hasattr(model.config, "label_smoothing"):
                 raise ValueError(f"training.label_smoothing_factor: {type(model).__name__} does no label smoothing.")
             model.config.label_smoothing, args.label_smoothing_factor = args.label_smoothing_factor, 0.0
+        if args is not None:
+            args.logging_nan_inf_filter = False  # it would show a loss that is no number as 0
         super().__init__(model, args, *more, **kwargs)
         self._loss_only = takes_loss_only(self.model)
         self._window_start: float | None = None  # of the time and tokens since the last log of a training loss
@@ -54,6 +56,7 @@ class RegardTrainer(Trainer):
         for callback in list(self.callback_handler.callbacks):
             if type(callback).__name__ in ("ProgressCallback", "NotebookProgressCallback", "PrinterCallback"):
                 self.remove_callback(callback)
+        self.add_callback(EvaluateBeforeSaving())
         if not any(isinstance(callback, Progress) for callback in self.callback_handler.callbacks):
             self.add_callback(Progress())
 
@@ -163,9 +166,9 @@ class RegardTrainer(Trainer):
         metric_key_prefix: str = "eval",
     ) -> EvalLoopOutput:
         """One pass over the batches that `get_eval_dataloader` or `get_test_dataloader` gave."""
-        model = self._wrap_model(self.model, training=False)
-        if len(self.accelerator._models) == 0 and model is self.model:  # evaluated without training first
-            model = self.accelerator.prepare_model(model, evaluation_mode=True)
+        # Not prepared as in Trainer: accelerate would take the model for one that is prepared for training too, and in
+        # a later train() the processes would not share their gradients.
+        model = self.model_wrapped if self.is_deepspeed_enabled else self.model
         if prediction_loss_only is None:
             prediction_loss_only = self.args.prediction_loss_only
         self.callback_handler.eval_dataloader = dataloader
@@ -173,7 +176,9 @@ class RegardTrainer(Trainer):
         def on_step() -> None:
             self.control = self.callback_handler.on_prediction_step(self.args, self.state, self.control)
 
-        result = measure(model, dataloader, self.args.device, predict=not prediction_loss_only, on_step=on_step)
+        predict = not prediction_loss_only
+        with self.accelerator.autocast():
+            result = measure(model, dataloader, self.args.device, predict=predict, on_step=on_step)
         metrics = {"loss": result.loss}
         if has_vocabulary_head(self.accelerator.unwrap_model(model)):
             metrics["perplexity"] = result.perplexity

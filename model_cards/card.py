@@ -1,0 +1,216 @@
+"""A run's model card, rendered from what the run recorded: every number is read, none is typed.
+
+A heading whose record is missing is left out. Nothing names the machine: of a path, the file and its folder are shown.
+"""
+
+import os
+import shlex
+import shutil
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from huggingface_hub import EvalResult, ModelCard, ModelCardData
+
+from regard.model_cards import tables
+from regard.model_cards.records import Records, data_id, is_on_hub, read_records, without_machine
+from regard.model_cards.texts import LANGUAGES, TASK_TEXTS, TaskText, language_codes, snippet
+from regard.train.recipe import list_recipes, load_recipe
+
+TEMPLATE = Path(__file__).with_name("template.md")
+LOSS_CURVE = "loss_curve.*"
+ATTENTION = "*attention*.*"
+
+
+def render_card(run_dir: str | Path, pictures: dict[str, str] | None = None) -> str:
+    """The card of a run as Markdown with the Hub's metadata.
+
+    Args:
+        run_dir: the run's folder.
+        pictures: the link for each picture's file name; a picture without one is left out. By default the names
+            themselves, for a card that lies beside them.
+
+    Raises:
+        ValueError: it is not a run, or a record cannot be read.
+    """
+    records = read_records(run_dir)
+    if pictures is None:
+        pictures = {path.name: path.name for path in _pictures(records)}
+    text = TASK_TEXTS.get(records.task or "", TaskText())
+    evaluation = _numbers(records.metrics.get("evaluation", {}))
+    samples = records.metrics.get("samples") or []
+    generated = records.task == "causal-lm"
+    content = {
+        "name": records.name,
+        "about": _about(records, text),
+        "snippet": snippet(records),
+        "purpose": text.purpose,
+        "not_for": text.not_for,
+        "results": tables.result_table(evaluation),
+        "signatures": _signatures(records.metrics.get("evaluation", {})),
+        "sample_note": text.samples,
+        "samples": _generated(samples) if generated else tables.sample_table(samples),
+        "attention": [pictures[path.name] for path in records.pictures(ATTENTION) if path.name in pictures],
+        "loss_curve": next((pictures[p.name] for p in records.pictures(LOSS_CURVE) if p.name in pictures), None),
+        "smoothed": bool(getattr(records.config, "label_smoothing", 0)),
+        "architecture": tables.architecture_table(records),
+        "data": tables.data_table(records),
+        "data_source": _data_source(records),
+        "settings": tables.setting_table(records),
+        "environment": tables.environment_table(records),
+        "commands": _commands(records),
+        "limits": "\n".join(f"- {limit}" for limit in text.limits),
+    }
+    card = ModelCard.from_template(_metadata(records, text, evaluation), template_path=str(TEMPLATE), **content)
+    return _one_blank_line(str(card))
+
+
+def write_card(run_dir: str | Path, path: str | Path | None = None) -> Path:
+    """Writes the card; the file is complete or not there.
+
+    Args:
+        run_dir: the run's folder.
+        path: where to; `README.md` in the run's folder by default. Beside a card elsewhere, the pictures are copied
+            into the folder `images`, under the card's name.
+
+    Raises:
+        ValueError: it is not a run, or a record cannot be read.
+    """
+    path = Path(run_dir) / "README.md" if path is None else Path(path)
+    records = read_records(run_dir)
+    if path.parent.resolve() == records.folder.resolve():
+        text = render_card(run_dir)
+    else:
+        links = {picture.name: f"images/{path.stem}-{picture.name}" for picture in _pictures(records)}
+        text = render_card(run_dir, links)
+        for name, link in links.items():
+            target = path.parent / link
+            target.parent.mkdir(parents=True, exist_ok=True)
+            partial = target.with_name(f".{target.name}.{os.getpid()}")
+            shutil.copyfile(records.folder / name, partial)
+            os.replace(partial, target)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.NamedTemporaryFile("w", encoding="utf-8", dir=path.parent, prefix=".card.", delete=False) as file:
+        file.write(text)
+    os.chmod(file.name, 0o644)
+    os.replace(file.name, path)
+    return path
+
+
+def _pictures(records: Records) -> list[Path]:
+    return [*records.pictures(LOSS_CURVE)[:1], *records.pictures(ATTENTION)]
+
+
+def _about(records: Records, text: TaskText) -> str:
+    languages = language_codes(records)
+    names = [LANGUAGES.get(code, code) for code in languages]
+    what = text.what.format(*names) if names else text.what_alone
+    source = data_id(records.section("data"))
+    return f"{what}, trained from scratch with regard{f' on {source}' if source else ''}."
+
+
+def _data_source(records: Records) -> str | None:
+    data = records.section("data")
+    if is_on_hub(data):
+        part = f", configuration `{data['name']}`" if data.get("name") else ""
+        return f"[{data['path']}](https://huggingface.co/datasets/{data['path']}){part}."
+    if str(data.get("path")).startswith("builtin:"):
+        return f"`{data['path']}`, sentences that the package generates itself; the same ones each time."
+    return None
+
+
+def _metadata(records: Records, text: TaskText, evaluation: dict[str, dict[str, float]]) -> ModelCardData:
+    data = records.section("data")
+    source = data_id(data)
+    results = [
+        EvalResult(
+            task_type=text.pipeline,
+            dataset_type=source,
+            dataset_name=source,
+            dataset_config=data.get("name"),
+            dataset_split=split.removeprefix("test:"),
+            metric_type=name,
+            metric_name=tables.METRIC_NAMES[name],
+            metric_value=round(value, 4),
+        )
+        for split, measures in evaluation.items()
+        for name, value in measures.items()
+        if source and text.pipeline and name in tables.METRIC_NAMES
+    ]
+    return ModelCardData(
+        language=language_codes(records) or None,
+        license="apache-2.0",
+        library_name="transformers",
+        tags=["regard", *([records.task] if records.task and records.task != text.pipeline else [])],
+        datasets=[source] if source and is_on_hub(data) else None,
+        metrics=sorted({result.metric_type for result in results} - {"loss"}) or None,
+        pipeline_tag=text.pipeline,
+        model_name=records.name,
+        eval_results=results or None,
+    )
+
+
+def _numbers(evaluation: dict[str, dict[str, Any]]) -> dict[str, dict[str, float]]:
+    return {
+        split: {name: value for name, value in measures.items() if isinstance(value, int | float)}
+        for split, measures in evaluation.items()
+    }
+
+
+def _signatures(evaluation: dict[str, dict[str, Any]]) -> str:
+    found: dict[str, None] = {}
+    for measures in evaluation.values():
+        for name, value in measures.items():
+            if name.endswith("_signature"):
+                metric = tables.METRIC_NAMES.get(name.removesuffix("_signature"), name)
+                found[f"- {metric} signature: `{value}`"] = None
+    return "\n".join(found)
+
+
+def _generated(samples: list[dict[str, str]]) -> str:
+    """Generated texts as they are: line ends are part of them."""
+    fence = "~" * 4
+    return "\n\n".join(f"{fence}text\n{sample['source']}{sample['prediction']}\n{fence}" for sample in samples)
+
+
+def _commands(records: Records) -> str | None:
+    """The commands that make the run again: by the recipe of that name that comes with the package, with what differs
+    from it, else by the run's own recipe."""
+    if not records.recipe:
+        return None
+    shipped = [name for name in list_recipes() if name.rpartition("/")[2] == records.name]
+    command = ["regard", "train", "recipe.yaml"]
+    if shipped:
+        ours, theirs = _flat(records.recipe), _flat(load_recipe(shipped[0]).to_dict())
+        differing = [key for key in ours if key not in theirs or ours[key] != theirs[key]]
+        differing += [key for key in theirs if key not in ours and key.rpartition(".")[0] in ("model", "training")]
+        if len(differing) <= 12:
+            values = {key: without_machine(ours.get(key)) for key in differing}
+            command = ["regard", "train", shipped[0], *(f"{key}={_value(value)}" for key, value in values.items())]
+    return f"{shlex.join(command)}\nregard evaluate {shlex.quote(f'runs/{records.name}')}"
+
+
+def _flat(values: dict[str, Any], prefix: str = "") -> dict[str, Any]:
+    flat: dict[str, Any] = {}
+    for key, value in values.items():
+        flat |= _flat(value, f"{prefix}{key}.") if isinstance(value, dict) else {f"{prefix}{key}": value}
+    return flat
+
+
+def _value(value: Any) -> str:
+    """As the command line wants it: YAML."""
+    if value is None or isinstance(value, bool):
+        return {None: "null", True: "true", False: "false"}[value]
+    return f"[{', '.join(map(_value, value))}]" if isinstance(value, list) else str(value)
+
+
+def _one_blank_line(text: str) -> str:
+    """The template's empty branches leave blank lines; code and generated text keep theirs."""
+    lines: list[str] = []
+    fence = ""
+    for line in text.splitlines():
+        if line.startswith(("```", "~~~~")):
+            fence = "" if fence and line.startswith(fence) else fence or line[:3]
+        if fence or line.strip() or (lines and lines[-1].strip()):
+            lines.append(line.rstrip() if not fence else line)
+    return "\n".join(lines).rstrip() + "\n"

@@ -1,0 +1,191 @@
+"""The card's tables, each from records alone: a value that was not recorded has no row."""
+
+import re
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from regard.model_cards.records import Records, split_sources
+from regard.train.callbacks import duration
+
+METRIC_NAMES = {
+    "loss": "loss (nats)",
+    "perplexity": "perplexity",
+    "bleu": "BLEU",
+    "chrf": "chrF",
+    "exact_match": "exact match",
+    "accuracy": "accuracy",
+    "f1": "F1 (macro)",
+    "matthews_correlation": "Matthews correlation",
+    "span_f1": "span F1",
+}
+DIGITS = {"bleu": 2, "chrf": 2, "perplexity": 2}
+SHARES = ("exact_match", "accuracy")
+
+
+def table(header: Sequence[str], rows: Iterable[Sequence[Any]], numbers_from: int | None = None) -> str:
+    """A Markdown table; columns from `numbers_from` on are set to the right. Empty without rows."""
+    rows = [[cell(value) for value in row] for row in rows]
+    if not rows:
+        return ""
+    right = len(header) if numbers_from is None else numbers_from
+    rule = ["---" if i < right else "---:" for i in range(len(header))]
+    return "\n".join("| " + " | ".join(line) + " |" for line in [list(header), rule, *rows])
+
+
+def cell(value: Any) -> str:
+    """Text that cannot break a table: one line, without bars or mark-up of its own."""
+    text = " ".join(str(value).split())
+    text = re.sub(r"[\\|*`]|(?<!\w)_|_(?!\w)", r"\\\g<0>", text)  # "a_b" has no mark-up, "_a_" has
+    return text.replace("<", "&lt;")
+
+
+def number(value: Any, digits: int = 3) -> str:
+    """A number as a reader wants it: 29,000, 0.001, 1.234, 1e-09."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return str(value)
+    if isinstance(value, int) or (value.is_integer() and abs(value) < 1e15):
+        return f"{int(value):,}"
+    return f"{value:,.{digits}f}" if abs(value) >= 1 else f"{value:.3g}"
+
+
+def measure(name: str, value: Any) -> str:
+    if not isinstance(value, int | float):
+        return str(value)
+    if name in SHARES:
+        return f"{value:.1%}"
+    return f"{value:,.{DIGITS.get(name, 3)}f}"
+
+
+def split_name(key: str) -> str:
+    """`test:2016_flickr` is the test set 2016_flickr."""
+    return key.replace(":", ": ")
+
+
+def result_table(evaluation: dict[str, dict[str, Any]]) -> str:
+    shown = [name for name in METRIC_NAMES if any(name in measures for measures in evaluation.values())]
+    rows = [
+        [split_name(split), *(measure(name, measures[name]) if name in measures else "" for name in shown)]
+        for split, measures in evaluation.items()
+    ]
+    return table(["split", *(METRIC_NAMES[name] for name in shown)], rows if shown else [], numbers_from=1)
+
+
+def architecture_table(records: Records) -> str:
+    config = records.config
+    rows = [
+        ("class", (config.architectures or [None])[0] or records.metrics.get("model", {}).get("class")),
+        ("parameters", number(records.metrics.get("model", {}).get("parameters"))),
+        ("layers", _layers(config)),
+        ("width", getattr(config, "hidden_size", None)),
+        ("attention heads", _heads(config)),
+        ("feed-forward width", number(getattr(config, "intermediate_size", None))),
+        ("activation", _activation(config)),
+        ("norm", _norm(config)),
+        ("positions", getattr(config, "position_embedding_type", None)),
+        ("vocabulary", number(getattr(config, "vocab_size", None))),
+        ("tokenizer", _tokenizer(records.section("tokenizer"))),
+        ("embeddings tied to the output", {True: "yes", False: "no"}.get(config.tie_word_embeddings)),
+    ]
+    return table(["", ""], [row for row in rows if row[1] not in (None, "None")])
+
+
+def _layers(config: Any) -> str | None:
+    if config.is_encoder_decoder:
+        return f"{config.encoder_layers} encoder, {config.decoder_layers} decoder"
+    return getattr(config, "num_hidden_layers", None)
+
+
+def _heads(config: Any) -> str | None:
+    heads = getattr(config, "num_attention_heads", None)
+    shared = getattr(config, "num_key_value_heads", heads)
+    if heads is None or shared in (None, heads):
+        return heads
+    return f"{heads}, {shared} for keys and values"
+
+
+def _activation(config: Any) -> str | None:
+    name = getattr(config, "hidden_act", None)
+    return f"{name}, gated" if getattr(config, "gated_mlp", False) else name
+
+
+def _norm(config: Any) -> str | None:
+    kind, position = getattr(config, "norm_type", None), getattr(config, "norm_position", None)
+    if kind is None:
+        return None
+    return f"{'RMSNorm' if kind == 'rmsnorm' else 'LayerNorm'}, {position}-norm"
+
+
+def _tokenizer(section: dict[str, Any]) -> str | None:
+    if section.get("path"):
+        return None
+    kind = section.get("kind")
+    return f"{kind}, lower-cased" if kind and section.get("lowercase") else kind
+
+
+def setting_table(records: Records) -> str:
+    """The recipe's settings that a reader asks for first, under the recipe's own names."""
+    by_tokens = records.section("data").get("max_tokens_per_batch") is not None
+    lm, translates = records.task in ("causal-lm", "masked-lm"), records.task == "translation"
+    keys = (
+        ("training", ("num_train_epochs", "max_steps")),
+        ("data", ("max_tokens_per_batch",)),
+        ("training", () if by_tokens else ("per_device_train_batch_size",)),
+        ("training", ("gradient_accumulation_steps",)),
+        ("data", ("block_size", "packing") if lm else ()),
+        ("data", ("mask_probability",) if records.task == "masked-lm" else ()),
+        ("training", ("learning_rate", "lr_scheduler_type", "warmup_steps", "warmup_ratio", "optim")),
+        ("training", ("adam_beta1", "adam_beta2", "adam_epsilon", "weight_decay", "max_grad_norm")),
+        ("model", ("dropout", "attention_dropout", "classifier_dropout", "label_smoothing")),
+        ("training", ("bf16", "fp16", "seed")),
+        ("evaluation", ("average_checkpoints",)),
+        ("evaluation", ("num_beams", "length_penalty") if translates else ()),
+    )
+    rows = []
+    for name, chosen in keys:
+        section = records.section(name)
+        rows += [(f"{name}.{key}", number(section[key])) for key in chosen if section.get(key) is not None]
+    return table(["setting", "value"], rows)
+
+
+def data_table(records: Records) -> str:
+    """Each split: where it is from, and what became of its rows."""
+    recorded = {k: v for k, v in records.metrics.get("data", {}).items() if isinstance(v, dict)}
+    sources = split_sources(records.section("data"))
+    counts = ("rows", "examples", "tokens", "empty", "dropped", "truncated", "pad_share")
+    shown = [key for key in counts if any(split.get(key) for split in recorded.values())]
+    rows = []
+    for split in [*recorded, *(name for name in sources if name not in recorded)]:
+        values = [recorded.get(split, {}).get(key) for key in shown]
+        cells = ["" if v is None else f"{v:.1%}" if isinstance(v, float) else number(v) for v in values]
+        rows.append([split_name(split), sources.get(split, ""), *cells])
+    names = {"pad_share": "pads in batches", "dropped": "too long, left out", "truncated": "cut"}
+    return table(["split", "from", *(names.get(key, key) for key in shown)], rows, numbers_from=2)
+
+
+def sample_table(samples: list[dict[str, str]]) -> str:
+    return table(["source", "reference", "output"], [(s["source"], s["target"], s["prediction"]) for s in samples])
+
+
+def environment_table(records: Records) -> str:
+    training, place = records.metrics.get("training", {}), records.metrics.get("environment", {})
+    smoothed = bool(getattr(records.config, "label_smoothing", 0))
+    steps = training.get("averaged_checkpoints")
+    versions = [f"{name} {place[name]}" for name in ("python", "torch", "transformers", "regard") if place.get(name)]
+    rows = [
+        ("time of training", duration(training["seconds"]) if training.get("seconds") else None),
+        ("steps", training.get("steps")),
+        ("epochs", training.get("epochs")),
+        ("tokens", training.get("tokens")),
+        ("tokens per second", round(training.get("tokens_per_second") or 0)),
+        (
+            "last training loss (nats, with smoothed labels)" if smoothed else "last training loss (nats)",
+            training.get("final_loss"),
+        ),
+        ("weights", f"mean of the checkpoints at steps {', '.join(map(number, steps))}" if steps else None),
+        ("GPU", place.get("gpu")),
+        ("processor", place.get("cpu")),
+        ("cores, threads", ", ".join(str(place[key]) for key in ("cores", "threads") if place.get(key))),
+        ("versions", ", ".join(versions)),
+        ("date", place.get("date")),
+    ]
+    return table(["", ""], [(name, number(value)) for name, value in rows if value])

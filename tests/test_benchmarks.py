@@ -1,0 +1,66 @@
+"""The benchmark runs, compares like with like and writes what it says. No figure of speed is asserted."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+import torch
+
+from regard.benchmarks.peers import SHAPES, blocks, decoders, encoder_decoders, pairs
+from regard.benchmarks.training_speed import BEGIN, END, main, real_tokens
+
+TINY = SHAPES["tiny"]
+
+
+@pytest.mark.parametrize("make", [decoders, encoder_decoders])
+@pytest.mark.parametrize("shape", SHAPES)
+def test_both_sides_have_the_same_number_of_weights(shape, make):
+    with torch.device("meta"):
+        ours, peer = make(SHAPES[shape])
+    counts = [sum(each.numel() for each in model.parameters() if each.requires_grad) for model in (ours, peer)]
+    assert counts[0] == counts[1]
+
+
+def test_batches():
+    for batch in blocks(TINY, 3):
+        assert batch["input_ids"].shape == (TINY.rows, TINY.block)
+        assert real_tokens(batch) == TINY.rows * TINY.block
+    for batch in pairs(SHAPES["small"], 8):
+        size = batch["input_ids"].numel()
+        assert 0.9 * SHAPES["small"].batch_tokens < size <= SHAPES["small"].batch_tokens * 1.05
+        assert batch["attention_mask"].sum() > 0.85 * size
+        assert ((batch["input_ids"] == 0) == (batch["attention_mask"] == 0)).all()
+        assert real_tokens(batch) == batch["attention_mask"].sum() + (batch["labels"] >= 0).sum()
+
+
+def test_command_writes_its_results(tmp_path):
+    readme = tmp_path / "README.md"
+    readme.write_text(f"before\n{BEGIN}\nold\n{END}\nafter\n", encoding="utf-8")
+    command = [sys.executable, "-m", "regard.benchmarks", "--shape", "tiny", "--rounds", "2", "--out", str(tmp_path)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+    assert done.returncode in (0, 1), done.stderr  # 1: a ratio below 1, which is nothing for a test to judge
+
+    record = json.loads((tmp_path / "results" / "training_speed.json").read_text(encoding="utf-8"))
+    assert {"torch", "transformers", "cpu"} <= record["environment"].keys()
+    assert len(record["results"]) == 6
+    for each in record["results"]:
+        assert each["ratio_lowest"] <= each["ratio"] <= each["ratio_highest"]
+        assert each["name"] in done.stdout
+        if each["must_win"]:
+            assert each["loss_ours"] == pytest.approx(each["loss_peer"], rel=0.1)
+
+    text = readme.read_text(encoding="utf-8")
+    assert text.startswith("before\n")
+    assert text.endswith("after\n")
+    assert "old" not in text
+    assert text.count("\n| ") == 1 + 6
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["README.md", "results"]
+
+
+@pytest.mark.parametrize("arguments", [["--rounds", "0"], ["--only", "nothing of the kind", "--shape", "tiny"]])
+def test_wrong_calls(arguments, tmp_path, capsys):
+    with pytest.raises(SystemExit) as error:
+        main([*arguments, "--out", str(tmp_path)])
+    assert error.value.code == 2
+    assert arguments[0] in capsys.readouterr().err
