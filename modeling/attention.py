@@ -1,7 +1,7 @@
 """Attention: first an equation, then a module.
 
-Axes: B batch, T target length (queries), S source length (keys), D width of the model, H query heads, G key-value heads,
-K width of a head.
+Axes: B batch, T target length (queries), S source length (keys), D width of the model, H query heads, G key-value
+heads, K width of a head.
 """
 
 from contextlib import nullcontext

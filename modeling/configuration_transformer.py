@@ -1,8 +1,8 @@
 """Configurations of the Transformer three ways: encoder, decoder, encoder-decoder.
 
-The defaults are the base model of "Attention Is All You Need" (Vaswani et al., 2017, section 3 and table 3): post-norm,
-sinusoidal positions, embeddings scaled by the square root of the width, tied embeddings, ReLU, projections of attention
-without biases. Everything else is an option with a reason given beside it.
+The defaults are the base model of "Attention Is All You Need" (Vaswani et al., 2017, section 3 and table 3):
+post-norm, sinusoidal positions, embeddings scaled by the square root of the width, tied embeddings, ReLU, projections
+of attention without biases. Everything else is an option with a reason given beside it.
 """
 
 from typing import Literal
@@ -20,8 +20,8 @@ class TransformerConfigBase(PreTrainedConfig):
         vocab_size: number of tokens, special tokens included.
         hidden_size: width of the residual stream, d_model in the paper.
         num_attention_heads: number of query heads.
-        num_key_value_heads: number of key and value heads. `None` means as many as query heads (the paper); fewer gives
-            grouped-query attention (Ainslie et al., 2023), as Llama has it.
+        num_key_value_heads: number of key and value heads. `None` means as many as query heads (the paper); fewer
+            gives grouped-query attention (Ainslie et al., 2023), as Llama has it.
         head_dim: width of a head. `None` means `hidden_size / num_attention_heads` (the paper).
         intermediate_size: inner width of the feed-forward layer.
         hidden_act: its activation, a name that transformers knows: `"relu"` (the paper), `"gelu"` (BERT), `"silu"`.
@@ -44,10 +44,10 @@ class TransformerConfigBase(PreTrainedConfig):
         attention_dropout: on the attention weights; 0 in the paper.
         activation_dropout: inside the feed-forward layer; 0 in the paper.
         classifier_dropout: before a classification head; `None` takes `dropout`.
-        initializer_range: `None` draws matrices from Xavier's uniform distribution and embeddings from N(0, 1/width); a
-            number draws all of them from N(0, number²), as BERT and GPT-2 do.
-        label_smoothing: share of the target's probability that is spread over the vocabulary (section 5.4). Acts on the
-            training loss alone: in evaluation mode the loss is the plain negative log-likelihood.
+        initializer_range: `None` draws matrices from Xavier's uniform distribution and embeddings from N(0,
+            1/width); a number draws all of them from N(0, number²), as BERT and GPT-2 do.
+        label_smoothing: share of the target's probability that is spread over the vocabulary (section 5.4). Acts on
+            the training loss alone: in evaluation mode the loss is the plain negative log-likelihood.
 
     Raises:
         ValueError: if two fields do not fit together; the message names them.
@@ -129,7 +129,7 @@ class TransformerConfigBase(PreTrainedConfig):
         if self.position_embedding_type == "rotary" and self.head_dim % 2:
             raise ValueError(f"head_dim={self.head_dim} must be even for rotary positions, which turn pairs of units.")
         if self.hidden_act not in ACT2FN:
-            raise ValueError(f"hidden_act={self.hidden_act!r} is no activation of transformers; 'relu' and 'gelu' are.")
+            raise ValueError(f"hidden_act={self.hidden_act!r} is no activation of transformers: 'gelu' is.")
 
 
 @strict

@@ -31,8 +31,8 @@ def make_activation(config: TransformerConfigBase) -> nn.Module:
 class Embeddings(nn.Module):
     """Token, position and type embeddings, summed ("Attention Is All You Need", sections 3.4 and 3.5).
 
-    There is no `padding_idx`: padding is the attention mask's business, and a tokenizer whose pad token is also its end
-    token must be able to learn that token's vector.
+    There is no `padding_idx`: padding is the attention mask's business, and a tokenizer whose pad token is also its
+    end token must be able to learn that token's vector.
     """
 
     def __init__(self, config: TransformerConfigBase):

@@ -23,8 +23,8 @@ def cross_entropy(
     Args:
         logits: (N, V).
         labels: int64 of shape (N,); -100 is ignored.
-        num_items_in_batch: divide the sum by this instead of the number of labels. `Trainer` gives the number of labels
-            in all the micro-batches of a step, so that accumulating them equals one larger batch.
+        num_items_in_batch: divide the sum by this instead of the number of labels. `Trainer` gives the number of
+            labels in all the micro-batches of a step, so that accumulating them equals one larger batch.
         label_smoothing: share of the probability that is spread over the vocabulary.
 
     Returns:

@@ -89,7 +89,8 @@ class RegardPreTrainedModel(PreTrainedModel):
         rows = self.get_input_embeddings().num_embeddings
         if new_num_tokens is not None and new_num_tokens < rows:
             logger.warning(
-                f"resize_token_embeddings({new_num_tokens}) removes the last {rows - new_num_tokens} of {rows} vectors."
+                f"resize_token_embeddings({new_num_tokens}) removes the last {rows - new_num_tokens} of {rows} "
+                "vectors."
             )
         return super().resize_token_embeddings(new_num_tokens, *args, **kwargs)
 

@@ -248,7 +248,7 @@ class TransformerDecoderForCausalLM(TransformerDecoderPreTrainedModel, Generatio
         )
 
     def _warn_of_shifted_labels(self, input_ids: torch.Tensor | None, labels: torch.Tensor) -> None:
-        """Look at the first training batch for labels that the caller has shifted, which teach the token after the next.
+        """Look at the first training batch for labels that the caller shifted, which teach the token after next.
 
         Constant input would pass for shifted, so labels equal to their input are never suspected.
         """
@@ -256,7 +256,7 @@ class TransformerDecoderForCausalLM(TransformerDecoderPreTrainedModel, Generatio
             return
         self._labels_are_checked = True
         if torch.equal(labels[:, :-1], input_ids[:, 1:]) and not torch.equal(labels[:, 1:], input_ids[:, 1:]):
-            logger.warning("The labels are the input shifted by one; the model shifts them itself: give labels=input_ids.")
+            logger.warning("The labels are the input shifted by one; the model shifts them itself: labels=input_ids.")
 
 
 class TransformerDecoderForSequenceClassification(TransformerDecoderPreTrainedModel):

@@ -95,7 +95,7 @@ class TransformerModel(TransformerPreTrainedModel):
             cache, use_cache: see `TransformerDecoderModel`.
         """
         if (decoder_input_ids is None) == (decoder_inputs_embeds is None):
-            raise ValueError("give either decoder_input_ids or decoder_inputs_embeds, or labels to a model with a head.")
+            raise ValueError("give decoder_input_ids or decoder_inputs_embeds, or labels to a model with a head.")
         if encoder_outputs is None:
             encoder_outputs = self.encoder(
                 input_ids, attention_mask, token_type_ids, inputs_embeds=inputs_embeds, **kwargs

@@ -37,6 +37,7 @@ def training_arguments(recipe: Recipe, output_dir: str) -> TrainingArguments:
         "save_total_limit": max(DEFAULT_CHECKPOINTS_KEPT, recipe.evaluation.average_checkpoints),
         "dataloader_pin_memory": torch.accelerator.is_available(),
         "use_cpu": not torch.accelerator.is_available(),  # bf16 is refused without it where there is no accelerator
+        "ddp_find_unused_parameters": False,  # every weight takes part in every loss
         "disable_tqdm": True,  # the progress is our own
         "logging_nan_inf_filter": False,  # a loss that is no number stops the training
         "remove_unused_columns": False,  # the collators take what they need
