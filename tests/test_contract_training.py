@@ -163,7 +163,7 @@ def test_accumulation_by_hand():
 # Labels that are ignored
 
 
-@every(has_loss=True)
+@every(has_loss=True, variant=("paper", "llama"))
 def test_all_labels_ignored(entry: Entry, caplog):
     model, batch = entry.model(dropout=0.0).train(), entry.labelled()
     for name in entry.label_names:
@@ -333,7 +333,7 @@ def test_question_answering_with_answers_outside_the_input(entry: Entry):
 
 
 @pytest.mark.filterwarnings("ignore")
-@every(has_loss=True, variant=("paper", "llama"))
+@every(has_loss=True, variant="paper")
 def test_compiled_forward_equals_eager(entry: Entry):
     torch._dynamo.reset()
     model, batch = entry.model(dropout=0.0).train(), entry.labelled()
@@ -348,7 +348,7 @@ def test_compiled_forward_equals_eager(entry: Entry):
 
 
 @pytest.mark.filterwarnings("ignore")
-@every(token_loss=True, variant="paper")
+@every(token_loss=True, causal=True, variant="llama")
 def test_compiled_through_autograd(entry: Entry):
     torch._dynamo.reset()
     model, batch = entry.model(dropout=0.0).train(), entry.labelled()

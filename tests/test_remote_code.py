@@ -13,6 +13,7 @@ import torch
 from .families import ENTRIES, Entry, output_of, select
 
 SAVED = select(variant=("paper", "llama", "shared"))
+BASES = select(auto_class="AutoModel", variant="paper")
 FOLDER = "my model-v1.0"  # a space, a dash and a dot
 
 # Runs where regard is not importable. Reads one JSON object per line: what to load and from where; says what it got.
@@ -94,11 +95,19 @@ def job_for(entry: Entry, folder: Path, tmp_path: Path, **changes) -> dict:
     }
 
 
+def heads_of(base: Entry) -> list[Entry]:
+    return [e for e in ENTRIES if e.config_class is base.config_class and e.variant == base.variant]
+
+
 @pytest.fixture(scope="module")
-def elsewhere(tmp_path_factory):
-    """Each model saved here, its folder moved, and loaded in another process."""
-    tmp_path = tmp_path_factory.mktemp("remote")
-    jobs = []
+def remote_path(tmp_path_factory):
+    return tmp_path_factory.mktemp("remote")
+
+
+@pytest.fixture(scope="module")
+def elsewhere(remote_path):
+    """Each model saved here, its folder moved, and loaded in another process: one for all, since it is slow."""
+    tmp_path, jobs, names = remote_path, [], []
     for number, entry in enumerate(SAVED):
         saved = tmp_path / "saved" / str(entry)
         entry.model().save_pretrained(saved)
@@ -109,8 +118,15 @@ def elsewhere(tmp_path_factory):
         path, cwd = paths[place]
         again = str(tmp_path / "again" / str(entry))
         jobs.append(job_for(entry, folder, tmp_path, path=str(path), cwd=str(cwd), again=again))
+        names.append(str(entry))
+    for base in BASES:  # from the folder of the last head, every class of the family
+        folder = tmp_path / "moved" / str(heads_of(base)[-1]) / FOLDER
+        for head in heads_of(base):
+            result = str(tmp_path / "family-result.pt")
+            jobs.append(job_for(head, folder, tmp_path, generate=False, result=result))
+            names.append(f"family of {head}")
     said = load_elsewhere(jobs, tmp_path)
-    return {str(entry): (job, answer) for entry, job, answer in zip(SAVED, jobs, said, strict=True)}
+    return {name: (job, answer) for name, job, answer in zip(names, jobs, said, strict=True)}
 
 
 @pytest.mark.parametrize("entry", SAVED, ids=str)
@@ -142,35 +158,27 @@ def test_what_remote_code_saves_loads_here(entry: Entry, elsewhere):
     assert json.loads(configurations[0]) == json.loads(configurations[1])
 
 
-def test_every_auto_class_of_a_family_loads_from_one_folder(tmp_path):
+@pytest.mark.parametrize("base", BASES, ids=str)
+def test_every_auto_class_of_a_family_loads_from_one_folder(base: Entry, elsewhere):
     """The map is the family's, not only that of the class that was saved."""
-    jobs, expected = [], []
-    for base in select(auto_class="AutoModel", variant="paper"):
-        heads = [e for e in ENTRIES if e.config_class is base.config_class and e.variant == "paper"]
-        saved = heads[-1]
-        folder = tmp_path / str(base.kind)
-        saved.model().save_pretrained(folder)
-        auto_map = json.loads((folder / "config.json").read_text())["auto_map"]
-        assert set(auto_map) == {"AutoConfig", *(head.auto_class for head in heads)}
-        for target in auto_map.values():
-            assert (folder / f"{target.split('.')[0]}.py").exists(), target
-        jobs += [job_for(head, folder, tmp_path, generate=False) for head in heads]
-        expected += [head.model_class.__name__ for head in heads]
-    said = load_elsewhere(jobs, tmp_path)
-    assert [answer["class"] for answer in said] == expected
-    for answer in said:
-        assert not any(name.startswith("model.") for name in answer["missing"]), answer
+    for head in heads_of(base):
+        job, said = elsewhere[f"family of {head}"]
+        assert said["class"] == head.model_class.__name__
+        assert not any(name.startswith("model.") for name in said["missing"]), said
+    folder = Path(job["folder"])
+    auto_map = json.loads((folder / "config.json").read_text())["auto_map"]
+    assert set(auto_map) == {"AutoConfig", *(head.auto_class for head in heads_of(base))}
+    for target in auto_map.values():
+        assert (folder / f"{target.split('.')[0]}.py").exists(), target
 
 
-def test_edited_helper_file_is_seen_by_a_new_process(tmp_path):
+def test_edited_helper_file_is_seen_by_a_new_process(elsewhere, remote_path):
     entry = select(auto_class="AutoModelForCausalLM", variant="paper")[0]
-    folder = tmp_path / FOLDER
-    entry.model().save_pretrained(folder)
-    job = job_for(entry, folder, tmp_path, generate=False)
-    assert load_elsewhere([job], tmp_path)[0]["note"] is None
-    helper = folder / "losses.py"
+    job, said = elsewhere[str(entry)]
+    assert said["note"] is None
+    helper = Path(job["folder"]) / "losses.py"
     helper.write_text(helper.read_text(encoding="utf-8") + '\nNOTE = "edited"\n', encoding="utf-8")
-    assert load_elsewhere([job], tmp_path)[0]["note"] == "edited"
+    assert load_elsewhere([job], remote_path)[0]["note"] == "edited"
 
 
 @pytest.mark.parametrize("entry", select(variant="paper"), ids=str)
