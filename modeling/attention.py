@@ -4,8 +4,6 @@ Axes: B batch, T target length (queries), S source length (keys), D width of the
 heads, K width of a head.
 """
 
-from contextlib import nullcontext
-
 import torch
 from torch import nn
 from transformers import Cache, EncoderDecoderCache
@@ -150,18 +148,31 @@ class MultiHeadAttention(nn.Module):
                 own = cache.self_attention_cache if isinstance(cache, EncoderDecoderCache) else cache
                 key, value = own.update(key, value, self.layer_idx)  # (B, G, S, K)
 
+        output, weights = self._attend(query, key, value, attention_mask, **kwargs)  # (B, T, H, K), (B, H, T, S)
+        return self.out_proj(output.flatten(2)), weights
+
+    def _attend(
+        self,
+        query: torch.Tensor,
+        key: torch.Tensor,
+        value: torch.Tensor,
+        mask: torch.Tensor | None,
+        **kwargs,
+    ) -> tuple[torch.Tensor, torch.Tensor | None]:
+        """Call the configured kernel.
+
+        In training on the CPU it computes in float32 even under bfloat16 autocast: there the projections gain from
+        bfloat16, but the backward pass of SDPA loses more than they gain.
+        """
         attend = ALL_ATTENTION_FUNCTIONS.get_interface(self.config._attn_implementation, eager_attention)
-        dropout = self.config.attention_dropout if self.training else 0.0
-        # On the CPU, SDPA's backward pass takes five times as long in bfloat16 as in float32.
-        dtype = value.dtype
-        widen = dtype == torch.bfloat16 and value.device.type == "cpu" and value.requires_grad
-        if widen:
-            query, key, value = query.float(), key.float(), value.float()
-        with torch.autocast("cpu", enabled=False) if widen else nullcontext():
-            output, weights = attend(
-                self, query, key, value, attention_mask, dropout=dropout, scaling=self.scaling, **kwargs
-            )  # (B, T, H, K)
-        return self.out_proj(output.to(dtype).flatten(2)), weights
+        kwargs |= {"dropout": self.config.attention_dropout if self.training else 0.0, "scaling": self.scaling}
+        if not (value.dtype == torch.bfloat16 and value.device.type == "cpu" and value.requires_grad):
+            return attend(self, query, key, value, mask, **kwargs)
+        if mask is not None and mask.is_floating_point():
+            mask = mask.float()
+        with torch.autocast("cpu", enabled=False):
+            output, weights = attend(self, query.float(), key.float(), value.float(), mask, **kwargs)
+        return output.to(value.dtype), weights
 
     def _cross_key_value(
         self,

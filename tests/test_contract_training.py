@@ -368,3 +368,42 @@ def test_compiled_packed_training_equals_eager(entry: Entry):
     batch = {"input_ids": ids, "position_ids": positions, "labels": ids, "attention_mask": torch.ones_like(ids)}
     compiled = torch.compile(model, fullgraph=True, backend="eager")
     torch.testing.assert_close(compiled(**batch).loss, model(**batch).loss)
+
+
+# bfloat16 autocast
+
+
+@every(token_loss=True, variant=("paper", "gpt2", "llama", "shared"))
+@pytest.mark.parametrize("kernel", ["eager", "sdpa"])
+def test_bfloat16_autocast_trains_as_float32_does(entry: Entry, kernel, monkeypatch):
+    """Gradients point the same way; the kernel itself computes in float32, where its backward pass is fast on a CPU."""
+    seen = []
+    original = nn.functional.scaled_dot_product_attention
+
+    def recording(query, *args, **kwargs):
+        seen.append((query.dtype, torch.is_autocast_enabled("cpu")))
+        return original(query, *args, **kwargs)
+
+    monkeypatch.setattr(nn.functional, "scaled_dot_product_attention", recording)
+    model, batch = entry.model(attn_implementation=kernel, dropout=0.0).train(), entry.labelled()
+    exact = gradients(model, model(**batch).loss)
+    seen.clear()
+    with torch.autocast("cpu", torch.bfloat16):
+        loss = model(**batch).loss
+    rough = gradients(model, loss)
+    assert exact.keys() == rough.keys()
+    one, other = (torch.cat([g.flatten() for g in grads.values()]) for grads in (exact, rough))
+    assert nn.functional.cosine_similarity(one, other, dim=0) > 0.99
+    assert bool(seen) is (kernel == "sdpa")
+    assert set(seen) <= {(torch.float32, False)}
+
+
+def test_own_mask_under_bfloat16_autocast():
+    """A caller's 4-D mask of numbers, in bfloat16 as the model runs, gives what the boolean one gives."""
+    entry = select(kind="decoder", auto_class="AutoModelForCausalLM")[0]
+    model, ids = entry.model(dropout=0.0).train(), entry.inputs(batch=2, length=5)["input_ids"]
+    allowed = torch.ones(5, 5, dtype=torch.bool).tril()[None, None].expand(2, 1, 5, 5)
+    numbers = torch.zeros(allowed.shape, dtype=torch.bfloat16).masked_fill(~allowed, torch.finfo(torch.bfloat16).min)
+    with torch.autocast("cpu", torch.bfloat16):
+        logits = [model(ids, attention_mask=mask).logits for mask in (allowed, numbers)]
+    torch.testing.assert_close(*logits)
