@@ -376,7 +376,7 @@ def test_compiled_packed_training_equals_eager(entry: Entry):
 @every(token_loss=True, variant=("paper", "gpt2", "llama", "shared"))
 @pytest.mark.parametrize("kernel", ["eager", "sdpa"])
 def test_bfloat16_autocast_trains_as_float32_does(entry: Entry, kernel, monkeypatch):
-    """Gradients point the same way; the kernel itself computes in float32, where its backward pass is fast on a CPU."""
+    """Gradients point the same way; the kernel computes in float32, where its backward pass is fast on a CPU."""
     seen = []
     original = nn.functional.scaled_dot_product_attention
 
