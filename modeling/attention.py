@@ -39,7 +39,7 @@ def dot_product_attention(
         The output (..., T, V) and the weights (..., T, S), whose rows sum to one before dropout.
     """
     scale = query.shape[-1] ** -0.5 if scale is None else scale
-    scores = (query @ key.transpose(-2, -1)).float() * scale  # (..., T, S)
+    scores = ((query * scale) @ key.transpose(-2, -1)).float()  # (..., T, S)
     if mask is not None:
         if mask.dtype == torch.bool:
             scores = scores.masked_fill(~mask, torch.finfo(scores.dtype).min)
@@ -65,9 +65,8 @@ def eager_attention(
     Returns:
         The output (B, T, H, K) and the weights (B, H, T, S).
     """
-    groups = module.num_key_value_groups
-    key = key.repeat_interleave(groups, dim=1)  # (B, H, S, K)
-    value = value.repeat_interleave(groups, dim=1)  # (B, H, S, K)
+    if (groups := module.num_key_value_groups) > 1:
+        key, value = (states.repeat_interleave(groups, dim=1) for states in (key, value))  # (B, H, S, K) each
     output, weights = dot_product_attention(query, key, value, attention_mask, scaling, dropout)
     return output.transpose(1, 2), weights
 
@@ -164,7 +163,10 @@ class MultiHeadAttention(nn.Module):
         In training on the CPU it computes in float32 even under bfloat16 autocast: there the projections gain from
         bfloat16, but the backward pass of SDPA loses more than they gain.
         """
-        attend = ALL_ATTENTION_FUNCTIONS.get_interface(self.config._attn_implementation, eager_attention)
+        kernel = self.config._attn_implementation
+        if self.is_cross_attention and is_flash(self.config):
+            kernel = "sdpa"  # the flash kernels take a source's padding for the target's
+        attend = ALL_ATTENTION_FUNCTIONS.get_interface(kernel, eager_attention)
         kwargs |= {"dropout": self.config.attention_dropout if self.training else 0.0, "scaling": self.scaling}
         if not (value.dtype == torch.bfloat16 and value.device.type == "cpu" and value.requires_grad):
             return attend(self, query, key, value, mask, **kwargs)
@@ -191,6 +193,11 @@ class MultiHeadAttention(nn.Module):
             key, value = cache.cross_attention_cache.update(key, value, self.layer_idx)
             cache.is_updated[self.layer_idx] = True
         return key, value
+
+
+def is_flash(config: TransformerConfigBase) -> bool:
+    """Whether the configured kernel is one of the flash attention family."""
+    return "flash" in (config._attn_implementation or "")
 
 
 def split_heads(states: torch.Tensor, head_dim: int) -> torch.Tensor:

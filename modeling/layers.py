@@ -50,7 +50,11 @@ class Embeddings(nn.Module):
         self.dropout = nn.Dropout(config.dropout)
 
     def forward(
-        self, inputs_embeds: torch.Tensor, position_ids: torch.Tensor, token_type_ids: torch.Tensor | None = None
+        self,
+        inputs_embeds: torch.Tensor,
+        position_ids: torch.Tensor,
+        token_type_ids: torch.Tensor | None = None,
+        num_positions: int | None = None,
     ) -> torch.Tensor:
         """Sum of shape (B, T, D).
 
@@ -59,10 +63,11 @@ class Embeddings(nn.Module):
             position_ids: int64 of shape (B or 1, T).
             token_type_ids: int64 of shape (B, T); `None` means type 0. Without types in the model it is ignored, since
                 tokenizers hand it out unasked.
+            num_positions: all positions lie below this, if it is known without looking at them.
         """
         hidden_states = inputs_embeds if self.scale == 1.0 else inputs_embeds * self.scale
         if self.embed_positions is not None:
-            hidden_states = hidden_states + self.embed_positions(position_ids).to(hidden_states.dtype)
+            hidden_states = hidden_states + self.embed_positions(position_ids, num_positions).to(hidden_states.dtype)
         if self.embed_types is not None:
             if token_type_ids is None:
                 token_type_ids = torch.zeros_like(position_ids)

@@ -30,8 +30,10 @@ def cross_entropy(
     Returns:
         A float32 scalar. It is 0, with zero gradients, if every label is ignored.
     """
+    labels = labels.to(logits.device)
     real = (labels != IGNORE_INDEX).sum()
-    if not is_torchdynamo_compiling() and real == 0:
+    # On another device than the CPU, looking at the number would make it wait.
+    if not is_torchdynamo_compiling() and (labels.numel() == 0 or (labels.device.type == "cpu" and real == 0)):
         logger.warning_once("A batch has no labels but -100: it adds nothing to the loss.")
     total = SmoothedCrossEntropy.apply(logits.float(), labels, label_smoothing)
     return total / _denominator(real, num_items_in_batch, total.device)

@@ -30,20 +30,28 @@ class RegardPreTrainedModel(PreTrainedModel):
 
     base_model_prefix = "model"
     supports_gradient_checkpointing = True
-    _no_split_modules = ["TransformerEncoderLayer", "TransformerDecoderLayer"]
     _supports_sdpa = True
     _supports_flash_attn = True
     _supports_flex_attn = True
     _supports_attention_backend = True
     _can_compile_fullgraph = True
 
+    def post_init(self) -> None:
+        super().post_init()
+        # Computed tables are the same in every process and may have grown in one: DDP shall not send them around.
+        self._ddp_params_and_buffers_to_ignore = [
+            f"{name}.table" for name, module in self.named_modules() if isinstance(module, ComputedTable)
+        ]
+
     def _init_weights(self, module: nn.Module) -> None:
         """Initialise one module, in place, through transformers' guarded functions.
 
-        Matrices: Xavier uniform (Glorot and Bengio, 2010) or N(0, initializer_range²). Embeddings: N(0, 1/width), so
-        that scaled by the square root of the width they have unit variance, or N(0, initializer_range²). In a pre-norm
-        stack the N matrices that write to the residual stream (2 a layer, 3 with cross-attention) are scaled by 1/√N,
-        which keeps its variance independent of depth (Radford et al., 2019, section 2.3).
+        Matrices: Xavier uniform (Glorot and Bengio, 2010) or N(0, initializer_range²). Projections that are one matrix
+        count as one, as in `torch.nn.MultiheadAttention`, so that attention scores begin smaller. Embeddings:
+        N(0, 1/width), so that tokens, scaled by the square root of the width, have unit variance, or
+        N(0, initializer_range²). In a pre-norm stack the N matrices that write to the residual stream (2 a layer, 3
+        with cross-attention) are scaled by 1/√N, which keeps its variance independent of depth (Radford et al., 2019,
+        section 2.3).
 
         Tables that are computed are computed again here: `from_pretrained` leaves them with uninitialised memory.
         """
@@ -98,12 +106,13 @@ class RegardPreTrainedModel(PreTrainedModel):
         """What `generate` calls once it knows the length: see that the positions suffice.
 
         With a static cache the library may compile the decoding step, which can then neither grow a table nor raise.
+        The last token that is generated is never read.
         """
         super()._validate_generated_length(generation_config, *args, **kwargs)
-        if generation_config.cache_implementation is not None:
-            for module in self.modules():
-                if isinstance(module, SinusoidalPositions | LearnedPositions):
-                    module.reserve(generation_config.max_length)
+        may_be_compiled = generation_config.cache_implementation is not None
+        for module in self.modules():
+            if isinstance(module, SinusoidalPositions) or (may_be_compiled and isinstance(module, LearnedPositions)):
+                module.reserve(generation_config.max_length - 1)
 
     def save_pretrained(self, save_directory, *args, **kwargs) -> None:
         """Save weights, configuration and code, so that the folder loads where this package is not installed.
@@ -122,7 +131,7 @@ class RegardPreTrainedModel(PreTrainedModel):
 
 def default_position_ids(
     inputs_embeds: torch.Tensor, attention_mask: torch.Tensor | None, cache: Cache | None
-) -> torch.Tensor:
+) -> tuple[torch.Tensor, int | None]:
     """Positions counted over real tokens, so that padding on either side changes nothing.
 
     Args:
@@ -131,22 +140,30 @@ def default_position_ids(
         cache: what holds the past.
 
     Returns:
-        int64 of shape (B, T) or (1, T).
+        int64 of shape (B, T) or (1, T), and a number below which all of them lie, where that costs no look at them.
     """
     length, device = inputs_embeds.shape[1], inputs_embeds.device
     if attention_mask is not None and attention_mask.dim() == 2:
-        return (attention_mask.long().cumsum(-1) - 1).clamp(min=0)[:, -length:]
+        position_ids = (attention_mask.long().cumsum(-1) - 1).clamp(min=0)[:, -length:]
+        return position_ids, attention_mask.shape[1]
     past = cache.get_seq_length() if cache is not None else 0
-    return (torch.arange(length, device=device) + past)[None]
+    return (torch.arange(length, device=device) + past)[None], None if torch.is_tensor(past) else past + length
 
 
 def documents_in_row(
     position_ids: torch.Tensor, batch_size: int, attention_mask: torch.Tensor | None, cache: Cache | None
 ) -> torch.Tensor | None:
-    """Number of the packed document that each token belongs to, or None if every row is one document.
+    """Which packed document each token belongs to, or None if every row is one document.
 
-    A position that does not follow the one before it begins a document. This must hold with an attention mask and with
-    an empty cache as well, where the library's own detection stays silent and documents see one another.
+    Within a document, the distance between a token's position and its place in the row stays the same; where positions
+    begin anew it changes, and so it serves as the document's number. Only real tokens count for the place: a masked
+    token in the middle parts nothing. This must hold with an attention mask and with an empty cache as well, where the
+    library's own detection stays silent and documents see one another.
+
+    Args:
+        position_ids: int64 of shape (B or 1, T).
+        attention_mask: (B, T) with 0 on padding, or None.
+        cache: what the caller gave; with a past in it, the row is a continuation.
 
     Returns:
         int64 of shape (B, T), or None.
@@ -156,7 +173,16 @@ def documents_in_row(
         return None
     if cache is not None and (compiling or cache.get_seq_length() > 0):
         return None
-    step = position_ids.diff(dim=-1, prepend=position_ids[:, :1] - 1)
-    if not compiling and bool((step == 1).all()):
-        return None
-    return (step != 1).cumsum(-1).expand(batch_size, -1)
+    if attention_mask is None:
+        place = torch.arange(position_ids.shape[1], device=position_ids.device)[None]  # (1, T)
+        real = torch.ones_like(position_ids, dtype=torch.bool)
+    else:
+        real = attention_mask.bool()  # (B, T)
+        place = real.cumsum(-1) - 1  # (B, T)
+    documents = (position_ids - place).expand(batch_size, -1)  # (B, T)
+    if not compiling:
+        limits = torch.iinfo(documents.dtype)
+        first, last = documents.where(real, limits.max).amin(-1), documents.where(real, limits.min).amax(-1)
+        if bool((first >= last).all()):
+            return None
+    return documents

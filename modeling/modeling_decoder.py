@@ -16,7 +16,7 @@ from transformers.utils import can_return_tuple, is_torchdynamo_compiling, loggi
 from transformers.utils.generic import merge_with_config_defaults
 from transformers.utils.output_capturing import OutputRecorder, capture_outputs
 
-from .attention import MultiHeadAttention
+from .attention import MultiHeadAttention, is_flash
 from .compatibility import accept_both_cache_names, cache_field, cache_of
 from .configuration_transformer import TransformerConfigBase, TransformerDecoderConfig
 from .layers import Embeddings, TransformerDecoderLayer, make_norm
@@ -28,6 +28,7 @@ logger = logging.get_logger(__name__)
 
 
 class TransformerDecoderPreTrainedModel(RegardPreTrainedModel):
+    _no_split_modules = ["TransformerDecoderLayer"]
     config: TransformerDecoderConfig
     config_class = TransformerDecoderConfig
     auto_classes = {
@@ -100,19 +101,24 @@ class TransformerDecoderModel(TransformerDecoderPreTrainedModel):
         if self.gradient_checkpointing and self.training and torch.is_grad_enabled() and cache is not None:
             logger.warning_once("Gradient checkpointing runs each layer twice: the cache is left out.")
             cache, use_cache = None, False
+        past = cache.self_attention_cache if isinstance(cache, EncoderDecoderCache) else cache
+        documents, num_positions = None, None
+        if position_ids is None:
+            position_ids, num_positions = default_position_ids(inputs_embeds, attention_mask, past)
+        else:
+            documents = documents_in_row(position_ids, len(inputs_embeds), attention_mask, past)
+        if documents is not None and is_flash(self.config):
+            raise ValueError(
+                "position_ids pack several documents in a row, and flash attention's kernel would let them see one "
+                'another: load the model with attn_implementation="sdpa".'
+            )
         if use_cache and cache is None:
             cache = DynamicCache(config=self.config)
-            if encoder_hidden_states is not None:
-                cache = EncoderDecoderCache(cache, DynamicCache(config=self.config))
+        if cache is not None and encoder_hidden_states is not None and not isinstance(cache, EncoderDecoderCache):
+            cache = EncoderDecoderCache(cache, DynamicCache(config=self.config))
         own_cache = cache.self_attention_cache if isinstance(cache, EncoderDecoderCache) else cache
 
-        documents = None
-        if position_ids is None:
-            position_ids = default_position_ids(inputs_embeds, attention_mask, own_cache)
-        else:
-            documents = documents_in_row(position_ids, len(inputs_embeds), attention_mask, own_cache)
-
-        hidden_states = self.embeddings(inputs_embeds, position_ids, token_type_ids)
+        hidden_states = self.embeddings(inputs_embeds, position_ids, token_type_ids, num_positions)
         mask = create_causal_mask(
             config=self.config,
             inputs_embeds=inputs_embeds,
@@ -122,12 +128,15 @@ class TransformerDecoderModel(TransformerDecoderPreTrainedModel):
         )
         encoder_mask, encoder_key_value = None, None
         if encoder_hidden_states is not None:
-            encoder_mask = create_bidirectional_mask(
-                config=self.config,
-                inputs_embeds=inputs_embeds,
-                attention_mask=encoder_attention_mask,
-                encoder_hidden_states=encoder_hidden_states,
-            )
+            if is_flash(self.config):  # cross-attention then runs on SDPA: see MultiHeadAttention
+                encoder_mask = None if encoder_attention_mask is None else encoder_attention_mask[:, None, None].bool()
+            else:
+                encoder_mask = create_bidirectional_mask(
+                    config=self.config,
+                    inputs_embeds=inputs_embeds,
+                    attention_mask=encoder_attention_mask,
+                    encoder_hidden_states=encoder_hidden_states,
+                )
             if self.cross_kv_proj is not None and not (cache is not None and cache.is_updated.get(0)):
                 encoder_key_value = self.cross_kv_proj(encoder_hidden_states)  # (B, S, 2 · G · K)
         rotary = self.rotary(position_ids, hidden_states.dtype) if self.rotary is not None else None
@@ -222,7 +231,7 @@ class TransformerDecoderForCausalLM(TransformerDecoderPreTrainedModel, Generatio
         targets = None
         if labels is not None:
             self._warn_of_shifted_labels(input_ids, labels)
-            targets = nn.functional.pad(labels[:, 1:], (0, 1), value=IGNORE_INDEX)  # (B, T)
+            targets = nn.functional.pad(labels[:, 1:], (0, 1), value=IGNORE_INDEX).to(hidden_states.device)  # (B, T)
         if loss_only and targets is not None:
             real = targets != IGNORE_INDEX
             hidden_states, targets = hidden_states[real], targets[real]  # (N, D), (N,)
@@ -319,8 +328,9 @@ class TransformerDecoderForSequenceClassification(TransformerDecoderPreTrainedMo
 
         loss = None
         if labels is not None:
-            kind = self.config.problem_type or guess_problem_type(self.num_labels, labels)
-            loss = classification_loss(logits, labels, kind, num_items_in_batch)
+            if self.config.problem_type is None:  # kept, since pipelines read from it what the scores mean
+                self.config.problem_type = guess_problem_type(self.num_labels, labels)
+            loss = classification_loss(logits, labels, self.config.problem_type, num_items_in_batch)
         return SequenceClassifierOutputWithPast(
             loss=loss,
             logits=None if loss_only and loss is not None else logits,

@@ -26,6 +26,7 @@ from .positions import RotaryPositions
 
 
 class TransformerEncoderPreTrainedModel(RegardPreTrainedModel):
+    _no_split_modules = ["TransformerEncoderLayer"]
     config: TransformerEncoderConfig
     config_class = TransformerEncoderConfig
     auto_classes = {
@@ -83,10 +84,11 @@ class TransformerEncoderModel(TransformerEncoderPreTrainedModel):
             raise ValueError("give either input_ids or inputs_embeds.")
         if inputs_embeds is None:
             inputs_embeds = self.embeddings.embed_tokens(input_ids)  # (B, T, D)
+        num_positions = None
         if position_ids is None:
-            position_ids = default_position_ids(inputs_embeds, attention_mask, None)
+            position_ids, num_positions = default_position_ids(inputs_embeds, attention_mask, None)
 
-        hidden_states = self.embeddings(inputs_embeds, position_ids, token_type_ids)
+        hidden_states = self.embeddings(inputs_embeds, position_ids, token_type_ids, num_positions)
         mask = create_bidirectional_mask(
             config=self.config, inputs_embeds=inputs_embeds, attention_mask=attention_mask
         )
@@ -151,6 +153,7 @@ class TransformerEncoderForMaskedLM(TransformerEncoderPreTrainedModel):
         outputs = self.model(input_ids, attention_mask, token_type_ids, position_ids, inputs_embeds, **kwargs)
         hidden_states = outputs.last_hidden_state
         if loss_only and labels is not None:
+            labels = labels.to(hidden_states.device)
             real = labels != IGNORE_INDEX
             hidden_states, labels = hidden_states[real], labels[real]  # (N, D), (N,)
         logits = self.lm_head(self.transform(hidden_states))  # (B, T, V) or (N, V)
@@ -228,8 +231,9 @@ class TransformerEncoderForSequenceClassification(TransformerEncoderPreTrainedMo
 
         loss = None
         if labels is not None:
-            kind = self.config.problem_type or guess_problem_type(self.num_labels, labels)
-            loss = classification_loss(logits, labels, kind, num_items_in_batch)
+            if self.config.problem_type is None:  # kept, since pipelines read from it what the scores mean
+                self.config.problem_type = guess_problem_type(self.num_labels, labels)
+            loss = classification_loss(logits, labels, self.config.problem_type, num_items_in_batch)
         return SequenceClassifierOutput(
             loss=loss,
             logits=None if loss_only and loss is not None else logits,
@@ -325,10 +329,9 @@ class TransformerEncoderForQuestionAnswering(TransformerEncoderPreTrainedModel):
         loss = None
         if start_positions is not None and end_positions is not None:
             length = start_logits.shape[1]
-            start, end = (
-                torch.where((positions >= 0) & (positions < length), positions, IGNORE_INDEX)
-                for positions in (start_positions.view(-1), end_positions.view(-1))
-            )
+            start, end = start_positions.view(-1), end_positions.view(-1)
+            inside = (start >= 0) & (start < length) & (end >= 0) & (end < length)
+            start, end = (torch.where(inside, positions, IGNORE_INDEX) for positions in (start, end))
             loss = (
                 cross_entropy(start_logits, start, num_items_in_batch)
                 + cross_entropy(end_logits, end, num_items_in_batch)

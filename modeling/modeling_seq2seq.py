@@ -212,6 +212,7 @@ class TransformerForConditionalGeneration(TransformerPreTrainedModel, Generation
         )
         hidden_states = outputs.last_hidden_state
         if loss_only and labels is not None:
+            labels = labels.to(hidden_states.device)
             real = labels != IGNORE_INDEX
             hidden_states, labels = hidden_states[real], labels[real]  # (N, D), (N,)
         logits = self.lm_head(hidden_states)  # (B, T, V) or (N, V)

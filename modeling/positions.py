@@ -45,7 +45,12 @@ def rotate(states: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor) -> torch.
         cos, sin: (B or 1, 1, T, K).
     """
     first, second = states.chunk(2, dim=-1)  # (B, heads, T, K/2) each
-    return states * cos + torch.cat((-second, first), dim=-1) * sin
+    return (states * cos + torch.cat((-second, first), dim=-1) * sin).to(states.dtype)
+
+
+def _bound(position_ids: torch.Tensor) -> int:
+    """One more than the largest position; while compiling, where no value can be read, their number."""
+    return position_ids.shape[-1] if is_torchdynamo_compiling() else int(position_ids.max()) + 1
 
 
 class ComputedTable(nn.Module):
@@ -87,10 +92,14 @@ class SinusoidalPositions(ComputedTable):
             self.num_positions = max(num_positions, 2 * self.num_positions)
             self.table = self.compute().to(self.table.device)
 
-    def forward(self, position_ids: torch.Tensor) -> torch.Tensor:
-        """Encodings of shape (B, T, D), float32, of the positions `position_ids`, int64 of shape (B, T)."""
-        if not is_torchdynamo_compiling():  # a compiled step cannot read a value
-            self.reserve(int(position_ids.max()) + 1)
+    def forward(self, position_ids: torch.Tensor, num_positions: int | None = None) -> torch.Tensor:
+        """Encodings of shape (B, T, D), float32.
+
+        Args:
+            position_ids: int64 of shape (B, T).
+            num_positions: all of them lie below this; by default they are looked at.
+        """
+        self.reserve(_bound(position_ids) if num_positions is None else num_positions)
         return self.table[position_ids]
 
 
@@ -109,14 +118,17 @@ class LearnedPositions(nn.Embedding):
                 "learned positions exist: shorten the input."
             )
 
-    def forward(self, position_ids: torch.Tensor) -> torch.Tensor:
-        """Vectors of shape (B, T, D) of the positions `position_ids`, int64 of shape (B, T).
+    def forward(self, position_ids: torch.Tensor, num_positions: int | None = None) -> torch.Tensor:
+        """Vectors of shape (B, T, D).
+
+        Args:
+            position_ids: int64 of shape (B, T).
+            num_positions: all of them lie below this; by default they are looked at.
 
         Raises:
             ValueError: if a position lies beyond the table.
         """
-        if not is_torchdynamo_compiling():
-            self.reserve(int(position_ids.max()) + 1)
+        self.reserve(_bound(position_ids) if num_positions is None else num_positions)
         return super().forward(position_ids)
 
 

@@ -431,3 +431,85 @@ def test_every_variant_is_registered_for_every_class():
 
     classes = {getattr(modeling, name) for name in modeling.__all__ if not name.endswith("Config")}
     assert classes == {entry.model_class for entry in select()}
+
+
+@every(kind="decoder", auto_class=("AutoModel", "AutoModelForCausalLM"))
+def test_a_masked_token_inside_a_row_parts_nothing(entry: Entry):
+    """`generate` counts positions over real tokens: those of a row with a hole are those of the row without it."""
+    model, ids = entry.model(), entry.inputs(batch=1, length=6)["input_ids"]
+    mask = torch.tensor([[1, 1, 0, 1, 1, 1]])
+    position_ids = (mask.cumsum(-1) - 1).masked_fill(mask == 0, 0)  # as the library prepares them
+    holed = hidden(model, input_ids=ids, attention_mask=mask, position_ids=position_ids)
+    whole = hidden(model, input_ids=ids[mask.bool()][None])
+    torch.testing.assert_close(holed[mask.bool()], whole[0], atol=1e-5, rtol=1e-5)
+
+
+@every(kind="decoder", auto_class="AutoModelForCausalLM", variant=("paper", "llama"))
+def test_packed_documents_in_a_compiled_model(entry: Entry):
+    """With the default arguments, under which the model makes itself a cache."""
+    model = entry.model()
+    documents, ids, position_ids = packed(entry)
+    result = torch.compile(model, backend="eager")(ids, position_ids=position_ids).logits[0]
+    alone = torch.cat([model(document[None]).logits[0] for document in documents])
+    torch.testing.assert_close(result, alone, atol=1e-5, rtol=1e-5)
+
+
+def as_flash(model, monkeypatch) -> list[bool]:
+    """Have the model take this recording stand-in for flash attention, which needs a GPU; True for cross-attention."""
+    calls = []
+
+    def kernel(module, query, key, value, mask, **kwargs):
+        calls.append(module.is_cross_attention)
+        return ALL_ATTENTION_FUNCTIONS["sdpa"](module, query, key, value, None, **kwargs)
+
+    monkeypatch.setitem(ALL_ATTENTION_FUNCTIONS._local_mapping, "flash_attention_2", kernel)
+    for module in model.modules():
+        if hasattr(module, "config"):
+            module.config._attn_implementation = "flash_attention_2"
+    return calls
+
+
+@every(kind="decoder", auto_class="AutoModelForCausalLM", variant="paper")
+def test_packed_documents_are_refused_under_flash_attention(entry: Entry, monkeypatch):
+    model = entry.model()
+    as_flash(model, monkeypatch)
+    _, ids, position_ids = packed(entry)
+    with pytest.raises(ValueError, match='flash attention.*attn_implementation="sdpa"'):
+        model(ids, position_ids=position_ids)
+
+
+@every(kind="seq2seq", auto_class="AutoModelForSeq2SeqLM", variant=("paper", "shared"))
+def test_cross_attention_is_not_left_to_flash_kernels(entry: Entry, monkeypatch):
+    """They would take the source's padding for the target's: the sources' pads stay unseen, the targets stay whole."""
+    model, inputs = entry.model(), entry.inputs(batch=2, length=6)
+    source, mask = pad_rows(rows_of(entry, (6, 3)), "right")
+    states = model.get_encoder()(source, mask).last_hidden_state
+    arguments = {"attention_mask": mask, "decoder_input_ids": inputs["decoder_input_ids"]}
+    expected = model(encoder_outputs=(states,), **arguments).logits
+    calls = as_flash(model, monkeypatch)
+    torch.testing.assert_close(model(encoder_outputs=(states,), **arguments).logits, expected)
+    assert calls
+    assert not any(calls)
+
+
+@every(kind="seq2seq", auto_class="AutoModelForSeq2SeqLM", variant="paper")
+def test_a_plain_cache_serves_an_encoder_decoder(entry: Entry):
+    model, inputs = entry.model(), entry.inputs(batch=2, length=5)
+    torch.testing.assert_close(model(**inputs, cache=DynamicCache()).logits, model(**inputs).logits)
+
+
+@every(kind="decoder", auto_class="AutoModelForCausalLM", variant="llama")
+def test_rotated_keys_keep_their_type_under_autocast(entry: Entry):
+    """A cache or kernel that wants keys and values of one type would fail otherwise."""
+    model, cache = entry.model(), DynamicCache()
+    with torch.autocast("cpu", torch.bfloat16), torch.no_grad():
+        model(**entry.inputs(batch=1, length=4), cache=cache, use_cache=True)
+    assert cache.layers[0].keys.dtype == cache.layers[0].values.dtype == torch.bfloat16
+
+
+def test_half_precision_scores_do_not_overflow():
+    """64 units of 40 · 40 sum to 102,400, beyond float16's 65,504; scaled by 1/8 first, they stay below it."""
+    states = torch.full((1, 2, 64), 40.0, dtype=torch.float16)
+    output, weights = dot_product_attention(states, states, states)
+    torch.testing.assert_close(weights, torch.full((1, 2, 2), 0.5, dtype=torch.float16))
+    torch.testing.assert_close(output, states)

@@ -487,3 +487,13 @@ def test_residual_scaling_counts_what_writes_to_the_stream():
     assert decoder.layers[0].cross_attn.out_proj.residual_scale == pytest.approx(9**-0.5)
     assert encoder.layers[0].feed_forward.down_proj.residual_scale == pytest.approx(4**-0.5)
     assert sum(isinstance(module, FeedForward) for module in model.modules()) == 5
+
+
+@every()
+def test_what_distributed_training_reads(entry: Entry):
+    """FSDP wraps the layers that are named, each of which must be there; DDP leaves the computed tables alone."""
+    model = entry.model()
+    kinds = {type(module).__name__ for module in model.modules()}
+    assert model._no_split_modules
+    assert set(model._no_split_modules) <= kinds
+    assert set(model._ddp_params_and_buffers_to_ignore) == {name for name, _ in model.named_buffers()}

@@ -297,11 +297,15 @@ def test_problem_types_against_torch(entry: Entry):
 
 
 @every(**CLASSIFIERS, variant="paper")
-def test_the_guess_of_a_problem_does_not_stick(entry: Entry):
-    """The library writes its guess into the configuration, so that a later batch of another kind is misread."""
-    model, inputs = entry.model(), entry.inputs(batch=2)
+def test_the_guess_of_a_problem_is_kept(entry: Entry):
+    """Pipelines read from the configuration whether scores are classes, labels or numbers."""
+    inputs = entry.inputs(batch=2)
+    model = entry.model()
+    model(**inputs, labels=torch.eye(2, 3))
+    assert model.config.problem_type == "multi_label_classification"
+    model = entry.model()
     model(**inputs, labels=torch.tensor([0, 1]))
-    assert model.config.problem_type is None
+    assert model.config.problem_type == "single_label_classification"
 
 
 @every(auto_class="AutoModelForTokenClassification", variant=("paper", "llama"))
