@@ -218,11 +218,16 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument(
         "--clock",
         choices=CLOCKS,
-        default="wall",
-        help="wall time, or the processor's time where other work shares the machine (default: wall)",
+        default="cpu",
+        help="the processor's time, which other work on the machine does not lengthen, or wall time (default: cpu)",
     )
     parser.add_argument("--only", default="", help="only work whose name contains this, such as 'training'")
-    parser.add_argument("--out", type=Path, default=Path(__file__).parent, help="folder for results/ and README.md")
+    parser.add_argument(
+        "--out",
+        type=Path,
+        help="folder for results/ and README.md (default: this package's; then only a run without other options is "
+        "written)",
+    )
     options = parser.parse_args(arguments)
     if options.rounds < 1 or options.threads < 1:
         parser.error("--rounds and --threads must be at least 1.")
@@ -244,8 +249,13 @@ def main(arguments: list[str] | None = None) -> int:
         "clock": options.clock,
         "results": results,
     }
-    write(record, options.out)
     print(f"\n{table(results)}")
+    if options.out is not None:
+        write(record, options.out)
+    elif options == parser.parse_args([]):
+        write(record, Path(__file__).parent)
+    else:
+        print("\nNot written, since it is not the run that is documented: --out FOLDER writes it.", file=sys.stderr)
     slower = [each["name"] for each in results if each["must_win"] and each["ratio"] < 1]
     if slower:
         print(f"\nSlower than the peer: {'; '.join(slower)}.", file=sys.stderr)

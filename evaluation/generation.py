@@ -28,6 +28,7 @@ AUTO_CLASSES = (
     "AutoModel",
 )
 GROWING_POSITIONS = ("sinusoidal", "rotary", "none")  # of this package's models: computed for any length
+DEFAULT_NEW_TOKENS = 128  # of a translation, where nothing says how long it may be
 SOURCE_TOKENS_PER_ROW = 128  # a batch holds up to batch_size rows, and fewer when they are longer than this
 
 
@@ -86,20 +87,21 @@ def translate(
     tokenizer: PreTrainedTokenizerBase,
     texts: Sequence[str],
     *,
-    num_beams: int = 4,
+    num_beams: int | None = None,
     n_best: int = 1,
     batch_size: int = 32,
-    max_new_tokens: int = 128,
-    length_penalty: float = 1.0,
+    max_new_tokens: int | None = None,
+    length_penalty: float | None = None,
 ) -> list[str] | list[list[str]]:
     """What a sequence-to-sequence model makes of each text, in their order, by beam search.
 
     The batch size is a matter of speed: texts of like length are put together, and padding is masked. A blank text
     stays blank. A text longer than the tokenizer's or the model's limit is cut, and how many were cut is logged.
+    A setting that is None is that of the model's generation config: a run translates as it was evaluated.
 
     Args:
         texts: the sources.
-        num_beams: width of the search; 1 is greedy.
+        num_beams: width of the search; 1 is greedy. Where it is None, at least `n_best`.
         n_best: how many translations of each text, at most `num_beams`.
         batch_size: texts at once; fewer when they are long.
         max_new_tokens: the longest translation in tokens; a learned position table can end it sooner.
@@ -116,6 +118,11 @@ def translate(
         raise ValueError("texts must be a list of texts, each a string.")
     if not model.config.is_encoder_decoder:
         raise ValueError(f"A {type(model).__name__} does not translate: that takes an encoder-decoder model.")
+    own = model.generation_config
+    num_beams = max(own.num_beams or 1, n_best) if num_beams is None else num_beams
+    max_new_tokens = (own.max_new_tokens or DEFAULT_NEW_TOKENS) if max_new_tokens is None else max_new_tokens
+    if length_penalty is None:
+        length_penalty = 1.0 if own.length_penalty is None else own.length_penalty
     _check_at_least_one(num_beams=num_beams, n_best=n_best, batch_size=batch_size, max_new_tokens=max_new_tokens)
     if n_best > num_beams:
         raise ValueError(f"n_best={n_best} translations need a search at least as wide, but num_beams={num_beams}.")

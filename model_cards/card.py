@@ -13,11 +13,12 @@ from typing import Any
 from huggingface_hub import EvalResult, ModelCard, ModelCardData
 
 from regard.model_cards import tables
-from regard.model_cards.records import Records, data_id, is_on_hub, read_records, without_machine
-from regard.model_cards.texts import LANGUAGES, TASK_TEXTS, TaskText, language_codes, snippet
+from regard.model_cards.records import Records, data_id, is_builtin, is_on_hub, read_records, with_placeholder
+from regard.model_cards.texts import LANGUAGES, TASK_TEXTS, TaskText, decoding, language_codes, snippet
 from regard.train.recipe import list_recipes, load_recipe
 
 TEMPLATE = Path(__file__).with_name("template.md")
+LICENCE = "apache-2.0"  # of the code, and of the weights that it trains
 LOSS_CURVE = "loss_curve.*"
 ATTENTION = "*attention*.*"
 
@@ -40,13 +41,16 @@ def render_card(run_dir: str | Path, pictures: dict[str, str] | None = None) -> 
     evaluation = _numbers(records.metrics.get("evaluation", {}))
     samples = records.metrics.get("samples") or []
     generated = records.task == "causal-lm"
+    written = any(name in ("bleu", "chrf", "exact_match") for measures in evaluation.values() for name in measures)
     content = {
         "name": records.name,
         "about": _about(records, text),
+        "carries_code": records.carries_code,
         "snippet": snippet(records),
         "purpose": text.purpose,
         "not_for": text.not_for,
         "results": tables.result_table(evaluation),
+        "decoding": ", ".join(f"{key}={value}" for key, value in decoding(records).items()) if written else "",
         "signatures": _signatures(records.metrics.get("evaluation", {})),
         "sample_note": text.samples,
         "samples": _generated(samples) if generated else tables.sample_table(samples),
@@ -60,6 +64,7 @@ def render_card(run_dir: str | Path, pictures: dict[str, str] | None = None) -> 
         "environment": tables.environment_table(records),
         "commands": _commands(records),
         "limits": "\n".join(f"- {limit}" for limit in text.limits),
+        "licence": _licence(records),
     }
     card = ModelCard.from_template(_metadata(records, text, evaluation), template_path=str(TEMPLATE), **content)
     return _one_blank_line(str(card))
@@ -105,8 +110,11 @@ def _about(records: Records, text: TaskText) -> str:
     languages = language_codes(records)
     names = [LANGUAGES.get(code, code) for code in languages]
     what = text.what.format(*names) if names else text.what_alone
-    source = data_id(records.section("data"))
-    return f"{what}, trained from scratch with regard{f' on {source}' if source else ''}."
+    if not records.recipe:
+        return f"{what}."
+    data = records.section("data")
+    source = "sentences that the package generates itself" if is_builtin(data) else data_id(data)
+    return f"{what}, trained from scratch with the Python package `regard`{f' on {source}' if source else ''}."
 
 
 def _data_source(records: Records) -> str | None:
@@ -114,9 +122,17 @@ def _data_source(records: Records) -> str | None:
     if is_on_hub(data):
         part = f", configuration `{data['name']}`" if data.get("name") else ""
         return f"[{data['path']}](https://huggingface.co/datasets/{data['path']}){part}."
-    if str(data.get("path")).startswith("builtin:"):
+    if is_builtin(data):
         return f"`{data['path']}`, sentences that the package generates itself; the same ones each time."
     return None
+
+
+def _licence(records: Records) -> str | None:
+    """Known of what this package trained."""
+    if not records.recipe:
+        return None
+    data = "" if is_builtin(records.section("data")) else " The data have the licence of their source."
+    return f"Code and weights: Apache-2.0.{data}"
 
 
 def _metadata(records: Records, text: TaskText, evaluation: dict[str, dict[str, float]]) -> ModelCardData:
@@ -125,7 +141,7 @@ def _metadata(records: Records, text: TaskText, evaluation: dict[str, dict[str, 
     results = [
         EvalResult(
             task_type=text.pipeline,
-            dataset_type=source,
+            dataset_type=source if is_on_hub(data) else "unknown",  # for the Hub: only an id of its own is a type
             dataset_name=source,
             dataset_config=data.get("name"),
             dataset_split=split.removeprefix("test:"),
@@ -139,7 +155,7 @@ def _metadata(records: Records, text: TaskText, evaluation: dict[str, dict[str, 
     ]
     return ModelCardData(
         language=language_codes(records) or None,
-        license="apache-2.0",
+        license=LICENCE if records.recipe else None,
         library_name="transformers",
         tags=["regard", *([records.task] if records.task and records.task != text.pipeline else [])],
         datasets=[source] if source and is_on_hub(data) else None,
@@ -179,15 +195,17 @@ def _commands(records: Records) -> str | None:
     if not records.recipe:
         return None
     shipped = [name for name in list_recipes() if name.rpartition("/")[2] == records.name]
-    command = ["regard", "train", "recipe.yaml"]
+    ours = _flat(records.recipe)
+    recipe, chosen = "recipe.yaml", [key for key, value in ours.items() if with_placeholder(value) != value]
     if shipped:
-        ours, theirs = _flat(records.recipe), _flat(load_recipe(shipped[0]).to_dict())
+        theirs = _flat(load_recipe(shipped[0]).to_dict())
         differing = [key for key in ours if key not in theirs or ours[key] != theirs[key]]
         differing += [key for key in theirs if key not in ours and key.rpartition(".")[0] in ("model", "training")]
         if len(differing) <= 12:
-            values = {key: without_machine(ours.get(key)) for key in differing}
-            command = ["regard", "train", shipped[0], *(f"{key}={_value(value)}" for key, value in values.items())]
-    return f"{shlex.join(command)}\nregard evaluate {shlex.quote(f'runs/{records.name}')}"
+            recipe, chosen = shipped[0], differing
+    settings = [f"{key}={_value(with_placeholder(ours.get(key)))}" for key in chosen]
+    train = shlex.join(["regard", "train", recipe, *settings])
+    return f"{train}\nregard evaluate {shlex.quote(f'runs/{records.name}')}"
 
 
 def _flat(values: dict[str, Any], prefix: str = "") -> dict[str, Any]:

@@ -8,6 +8,7 @@ from typing import Any
 from transformers import AutoConfig, PretrainedConfig
 
 import regard.modeling  # noqa: F401  (registers the configurations with AutoConfig)
+from regard.train.sections import HOLD_OUT
 from regard.train.yaml_io import read_yaml
 
 
@@ -39,6 +40,11 @@ class Records:
         """A section of the recipe, or an empty one."""
         return self.recipe.get(name) or {}
 
+    @property
+    def carries_code(self) -> bool:
+        """Whether the model loads from the folder where this package is not installed."""
+        return bool(getattr(self.config, "auto_map", None)) and any(self.folder.glob("*.py"))
+
     def pictures(self, pattern: str) -> list[Path]:
         return sorted(path for path in self.folder.glob(pattern) if path.suffix in (".png", ".svg"))
 
@@ -69,18 +75,25 @@ def read_records(run_dir: str | Path) -> Records:
 
 
 def data_id(data: dict[str, Any]) -> str | None:
-    """The data set's id: that of the Hub or of the package, else the folder of the training file."""
+    """The data set's id on the Hub or in the package; of files the training file's name, or where that says nothing,
+    as `train.jsonl` does, that of its folder."""
     if data.get("path"):
         return None if is_machine_path(data["path"]) else data["path"]
     if not data.get("train"):
         return None
     file = PurePath(data["train"])
-    return file.parent.name or file.stem
+    folder = file.parent.name
+    return folder if file.stem.startswith("train") and folder.strip(".~") else file.name
 
 
 def is_on_hub(data: dict[str, Any]) -> bool:
     path = data.get("path")
     return bool(path) and ":" not in path and not is_machine_path(path)
+
+
+def is_builtin(data: dict[str, Any]) -> bool:
+    """Whether the package makes the data itself."""
+    return str(data.get("path")).startswith("builtin:")
 
 
 def is_machine_path(text: str) -> bool:
@@ -97,9 +110,24 @@ def without_machine(value: Any) -> Any:
     return "/".join([part for part in PurePath(value).parts if part not in ("..", "/", "~")][-2:])
 
 
+def with_placeholder(value: Any) -> Any:
+    """A value of a recipe for somebody else's command line: PATH stands for a place on this machine's disk."""
+    if isinstance(value, str) and (PurePath(value).is_absolute() or value.startswith("~")):
+        return f"PATH/{without_machine(value)}"
+    return value
+
+
+def is_held_out(data: dict[str, Any]) -> bool:
+    """Whether the validation rows are some of the training file's: a number or a share of them, as `5%` is."""
+    return HOLD_OUT.fullmatch(data.get("validation") or "") is not None
+
+
 def split_sources(data: dict[str, Any]) -> dict[str, str]:
-    """Where each split is from: the name of a split or of a file. Keys are those of the metrics."""
+    """Where each split is from: the name of a split or of a file, or rows held out. Keys are those of the metrics."""
     sources = {key: data[key] for key in ("train", "validation") if data.get(key)}
+    if is_held_out(data):
+        unit = "" if "%" in sources["validation"] else " rows"
+        sources["validation"] = f"held out of train: {sources['validation']}{unit}"
     test = data.get("test")
     sources |= {f"test:{key}": one for key, one in test.items()} if isinstance(test, dict) else {}
     if isinstance(test, str):

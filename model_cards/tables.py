@@ -138,7 +138,7 @@ def setting_table(records: Records) -> str:
         ("model", ("dropout", "attention_dropout", "classifier_dropout", "label_smoothing")),
         ("training", ("bf16", "fp16", "seed")),
         ("evaluation", ("average_checkpoints",)),
-        ("evaluation", ("num_beams", "length_penalty") if translates else ()),
+        ("evaluation", ("num_beams", "length_penalty", "max_new_tokens") if translates else ()),
     )
     rows = []
     for name, chosen in keys:

@@ -79,13 +79,13 @@ TASK_TEXTS = {
         auto_class="AutoModelForCausalLM",
         use=(
             'inputs = tokenizer({text}, return_tensors="pt")',
-            "output = model.generate(**inputs, max_new_tokens=100, do_sample=True, top_k=0)",
+            "output = model.generate(**inputs, do_sample=True, top_k=0{settings})",
             "print(tokenizer.decode(output[0], skip_special_tokens=True))",
         ),
         purpose="continuing text of the kind it was trained on, comparing design choices, and fine-tuning",
         not_for="answering questions, stating facts, following instructions, or any use in which wrong text does harm",
         limits=("It continues text; what it writes is not checked against anything.", *_BASE.limits),
-        samples="Written from nothing, seeds 0, 1, 2 and so on, not chosen.",
+        samples="Sampled, not chosen.",
     ),
     "masked-lm": TaskText(
         what_alone="A Transformer encoder that fills in masked tokens",
@@ -120,23 +120,32 @@ def snippet(records: Records) -> str:
     text = TASK_TEXTS.get(records.task or "", _BASE)
     samples = records.metrics.get("samples") or [{}]
     source = samples[0].get("source") or "Once upon a time"
-    settings = "".join(
-        f", {key}={records.section('evaluation')[key]}"
-        for key in ("num_beams", "max_new_tokens")
-        if records.section("evaluation").get(key) is not None
-    )
+    settings = "".join(f", {key}={value}" for key, value in decoding(records).items())
+    loading = "path, trust_remote_code=True" if records.carries_code else "path"
     filled = [line.replace("{text}", repr_text(source)).replace("{settings}", settings) for line in text.use]
     return "\n".join(
         [
             f"from transformers import {text.auto_class}, AutoTokenizer",
             "",
-            f"path = {repr_text(f'runs/{records.name}')}  # this folder, or its id on the Hub",
-            "tokenizer = AutoTokenizer.from_pretrained(path, trust_remote_code=True)",
-            f"model = {text.auto_class}.from_pretrained(path, trust_remote_code=True)",
+            f"path = {repr_text(f'runs/{records.name}')}  # the run's folder, or its id on the Hub",
+            f"tokenizer = AutoTokenizer.from_pretrained({loading})",
+            f"model = {text.auto_class}.from_pretrained({loading})",
             "",
             *filled,
         ]
     )
+
+
+def decoding(records: Records) -> dict[str, int | float]:
+    """The settings of `generate` with which the recorded texts were written, but for those that are the library's."""
+    evaluation = records.section("evaluation")
+    if records.task != "translation":
+        keys = ["max_new_tokens"]
+    elif evaluation.get("num_beams") == 1 or evaluation.get("length_penalty") == 1:
+        keys = ["num_beams", "max_new_tokens"]
+    else:
+        keys = ["num_beams", "length_penalty", "max_new_tokens"]
+    return {key: evaluation[key] for key in keys if evaluation.get(key) is not None}
 
 
 def repr_text(text: str) -> str:

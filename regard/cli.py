@@ -8,6 +8,7 @@ import contextlib
 import json
 import os
 import sys
+import traceback
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any
@@ -28,7 +29,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
-RunArgument = Annotated[str, typer.Argument(metavar="RUN", help="The folder of a run, such as runs/turkish-en-tr.")]
+RunArgument = Annotated[str, typer.Argument(metavar="RUN", help="The folder of a run, such as runs/demo.")]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print the result as JSON, and everything else on stderr.")]
 
 
@@ -59,14 +60,18 @@ def demo(
     overrides: Annotated[
         list[str] | None, typer.Argument(metavar="KEY=VALUE...", help="Settings of the demo's recipe to change.")
     ] = None,
-    output: Annotated[str | None, typer.Option(help="The run's folder.")] = None,
+    resume: Annotated[bool, typer.Option("--resume", help="Go on from the last complete checkpoint.")] = False,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the run that the folder holds.")] = False,
+    output: Annotated[
+        str | None, typer.Option(help="The run's folder; by default runs/demo, which is replaced.")
+    ] = None,
     as_json: JsonOption = False,
 ) -> None:
     """Train an English-to-Turkish translator in about two minutes, and show what it learnt."""
     with _results_alone(as_json):
         from regard.train.demo import run_demo
 
-        result = run_demo(output_dir=output, overrides=overrides or [])
+        result = run_demo(output, overrides or [], resume=resume, overwrite=overwrite)
     if as_json:
         _print_json(result)
 
@@ -104,23 +109,26 @@ def train(
 # --- Use -------------------------------------------------------------------------------------------------------------
 
 
-@app.command(rich_help_panel=USE, epilog='Example: regard translate runs/turkish-en-tr "The cat ate the mouse."')
+@app.command(rich_help_panel=USE, epilog='Example: regard translate runs/demo "The cat ate the mouse."')
 def translate(
     run: RunArgument,
     text: Annotated[str | None, typer.Argument(help="The text; without it, --file or standard input.")] = None,
     file: Annotated[Path | None, typer.Option(help="A UTF-8 file with one text a line.")] = None,
     output: Annotated[Path | None, typer.Option(help="Write to this file, not to standard output.")] = None,
-    num_beams: Annotated[int, typer.Option(min=1, help="Width of the beam search; 1 is greedy.")] = 4,
+    num_beams: Annotated[int | None, typer.Option(min=1, help="Width of the beam search; 1 is greedy.")] = None,
     n_best: Annotated[int, typer.Option(min=1, help="Translations of each line, as `number ||| translation`.")] = 1,
     batch_size: Annotated[int, typer.Option(min=1, help="Lines translated at once.")] = 32,
-    max_new_tokens: Annotated[int, typer.Option(min=1, help="The longest translation.")] = 128,
-    length_penalty: Annotated[float, typer.Option(help="Above 0, the higher the longer.")] = 1.0,
+    max_new_tokens: Annotated[int | None, typer.Option(min=1, help="The longest translation.")] = None,
+    length_penalty: Annotated[float | None, typer.Option(help="Above 0, the higher the longer.")] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Translate a text, a file or standard input, line by line: as many lines come out as went in."""
+    """Translate a text, a file or standard input, line by line: as many lines come out as went in.
+
+    What is not given is as the run was evaluated.
+    """
     from regard.textlines import join_lines, read_lines
 
-    if n_best > num_beams:
+    if num_beams is not None and n_best > num_beams:
         raise CallError(f"--n-best {n_best} asks for more translations than --num-beams {num_beams} can find.")
     lines = read_lines(text, file)
     with _results_alone(as_json):
@@ -174,6 +182,9 @@ def generate(
 @app.command(rich_help_panel=MEASURE, epilog="Example: regard evaluate runs/multi30k-de-en --num-beams 1")
 def evaluate(
     run: RunArgument,
+    overrides: Annotated[
+        list[str] | None, typer.Argument(metavar="KEY=VALUE...", help="Other data, such as data.test.mine=my.tsv.")
+    ] = None,
     split: Annotated[str | None, typer.Option(help="One split, such as validation; by default all but train.")] = None,
     num_beams: Annotated[int | None, typer.Option(min=1, help="Width of the beam search.")] = None,
     max_new_tokens: Annotated[int | None, typer.Option(min=1, help="The longest generated text.")] = None,
@@ -193,7 +204,8 @@ def evaluate(
     with _results_alone(as_json):
         from regard.train.evaluate import evaluate_run
 
-        results = evaluate_run(run, split, **{key: value for key, value in given.items() if value is not None})
+        settings = {key: value for key, value in given.items() if value is not None}
+        results = evaluate_run(run, split, overrides or [], **settings)
     if as_json:
         _print_json(results)
     else:
@@ -281,6 +293,15 @@ def _print_results(evaluation: dict[str, dict[str, Any]]) -> None:
         _write(f"{split}: {', '.join(shown)}\n", None)
 
 
+def _is_wrong_call(error: Exception) -> bool:
+    """A file that is not there, or something that this package refused. A ValueError from deep inside a library is no
+    sentence for who called."""
+    *_, (frame, _) = traceback.walk_tb(error.__traceback__)
+    ours = frame.f_globals.get("__name__", "").startswith("regard.")
+    wrong_file = isinstance(error, FileNotFoundError | NotADirectoryError | IsADirectoryError)
+    return wrong_file or (ours and isinstance(error, ValueError))
+
+
 def main() -> None:
     """Runs the command and ends the process with its exit status."""
     if not sys.stderr.isatty():  # a log file is no place for bars
@@ -296,7 +317,7 @@ def main() -> None:
     except Exception as error:
         if os.environ.get("REGARD_DEBUG", "0") not in ("", "0"):
             raise
-        wrong_call = isinstance(error, ValueError | FileNotFoundError | NotADirectoryError | IsADirectoryError)
+        wrong_call = _is_wrong_call(error)
         sentence = " ".join(str(error).split()) or type(error).__name__
         if not wrong_call:
             sentence = f"{type(error).__name__}: {sentence} (REGARD_DEBUG=1 shows where)"

@@ -1,12 +1,15 @@
 """The benchmark runs, compares like with like and writes what it says. No figure of speed is asserted."""
 
+import itertools
 import json
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 import torch
 
+from regard.benchmarks import training_speed
 from regard.benchmarks.peers import SHAPES, blocks, decoders, encoder_decoders, pairs
 from regard.benchmarks.training_speed import BEGIN, END, main, real_tokens
 
@@ -56,6 +59,41 @@ def test_command_writes_its_results(tmp_path):
     assert "old" not in text
     assert text.count("\n| ") == 1 + 6
     assert sorted(path.name for path in tmp_path.iterdir()) == ["README.md", "results"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "written"),
+    [
+        ([], [Path(training_speed.__file__).parent]),
+        (["--rounds", "1"], []),
+        (["--clock", "wall"], []),
+        (["--shape", "tiny"], []),
+        (["--only", "work"], []),
+        (["--threads", "2"], []),
+        (["--only", "work", "--out", "somewhere"], [Path("somewhere")]),
+    ],
+)
+def test_only_the_documented_run_replaces_the_committed_results(arguments, written, monkeypatch, capsys):
+    facts = {"parameters_ours": 1, "parameters_peer": 1}
+    contest = training_speed.Contest("work", lambda batch: 1.0, lambda batch: 1.0, [{}], lambda batch: 1, facts)
+    monkeypatch.setattr(training_speed, "contests", lambda shape: [contest])
+    monkeypatch.setattr(training_speed.torch, "set_num_threads", lambda number: None)
+    folders = []
+    monkeypatch.setattr(training_speed, "write", lambda record, folder: folders.append(folder))
+    clocks = dict.fromkeys(("wall", "cpu"), itertools.count().__next__)  # every piece of work takes a second
+    monkeypatch.setattr(training_speed, "CLOCKS", clocks)
+    assert main(arguments) == 0
+    assert folders == written
+    shown = capsys.readouterr()
+    assert "| work |" in shown.out
+    assert ("Not written" in shown.err) == (not written)
+
+
+def test_the_committed_results_are_those_of_the_documented_command():
+    folder = Path(training_speed.__file__).parent
+    record = json.loads((folder / "results" / "training_speed.json").read_text(encoding="utf-8"))
+    assert (record["shape"], record["rounds"], record["clock"]) == ("small", 5, "cpu")
+    assert training_speed.table(record["results"]) in (folder / "README.md").read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize("arguments", [["--rounds", "0"], ["--only", "nothing of the kind", "--shape", "tiny"]])

@@ -10,6 +10,7 @@ import pytest
 import torch
 from huggingface_hub import ModelCard
 
+from regard.evaluation.generation import load_run, translate
 from regard.evaluation.pictures import plot_history
 from regard.model_cards.card import render_card, write_card
 from regard.modeling import (
@@ -21,6 +22,7 @@ from regard.modeling import (
     TransformerEncoderForSequenceClassification,
     TransformerForConditionalGeneration,
 )
+from regard.train.evaluate import generation
 from regard.train.recipe import load_recipe
 from regard.train.tokenization import TASK_OPTIONS, train_tokenizer
 
@@ -103,6 +105,7 @@ def headings(text):
 def test_metadata(run):
     data = ModelCard(render_card(run)).data
     assert data.license == "apache-2.0"
+    assert {result.dataset_type for result in data.eval_results} == {"unknown"}  # "multi30k" is no id on the Hub
     assert data.language == ["de", "en"]
     assert (data.library_name, data.pipeline_tag) == ("transformers", "translation")
     assert data.model_name == "multi30k-de-en"
@@ -121,7 +124,7 @@ def test_every_heading_with_its_record(run):
     text = render_card(run)
     assert headings(text) == [
         "Use", "Results", "Samples", "What it looks at", "Model", "Data", "Training", "Time and environment",
-        "Run it again", "Limits", "Citation",
+        "Run it again", "Limits", "Licence", "Citation",
     ]  # fmt: skip
     for part in (
         "translates from German to English",
@@ -155,10 +158,41 @@ def test_no_path_of_the_machine(run):
     assert "/home/" not in text
     command = next(line for line in text.splitlines() if line.startswith("regard train"))
     assert command == (
-        "regard train translation/multi30k-de-en data.train=multi30k/train.jsonl data.path=null "
-        "data.validation=multi30k/val.jsonl data.test.2016_flickr=multi30k/test_2016_flickr.jsonl "
+        "regard train translation/multi30k-de-en data.train=PATH/multi30k/train.jsonl data.path=null "
+        "data.validation=PATH/multi30k/val.jsonl data.test.2016_flickr=PATH/multi30k/test_2016_flickr.jsonl "
         "training.num_train_epochs=8"
     )
+    assert "PATH stands for the folder where the files are." in text
+
+
+def test_a_relative_path_stays_as_given(tmp_path):
+    overrides = ["data.path=null", "data.train=../my/train.tsv", "data.validation=5%", "data.test=null"]
+    text = render_card(make_run(tmp_path, recipe="translation/multi30k-de-en", metrics=None, overrides=overrides))
+    assert "data.train=../my/train.tsv" in text
+    assert "PATH" not in text
+
+
+def test_a_recipe_of_ones_own_is_named_with_its_place(tmp_path):
+    overrides = ["name=mine", "data.path=null", f"data.train={tmp_path}/my.tsv", "data.validation=5%"]
+    text = render_card(make_run(tmp_path, recipe="translation/multi30k-de-en", metrics=None, overrides=overrides))
+    assert f"regard train recipe.yaml data.train=PATH/{tmp_path.name}/my.tsv\n" in text
+    assert "`recipe.yaml` is in the run's folder." in text
+
+
+def test_ones_own_file_in_a_recipe_of_the_package(tmp_path):
+    """`data.train=my.tsv` alone: the card speaks of that file and of the rows held out of it, not of Multi30k."""
+    metrics = METRICS | {"evaluation": {"validation": {"loss": 1.5}}, "data": {"train": {"rows": 90}}}
+    folder = make_run(
+        tmp_path, recipe="translation/multi30k-de-en", metrics=metrics, overrides=["data.train=data/my.tsv"]
+    )
+    text = render_card(folder)
+    assert "trained from scratch with the Python package `regard` on my.tsv." in text
+    assert "| train | data/my.tsv | 90 |" in text
+    assert "| validation | held out of train: 5%" in text
+    assert "bentrevett" not in text
+    data = ModelCard(text).data
+    assert [(r.dataset_type, r.dataset_name) for r in data.eval_results] == [("unknown", "my.tsv")]
+    assert data.datasets is None
 
 
 def test_the_command_makes_the_same_recipe(run):
@@ -176,10 +210,13 @@ def test_what_is_missing_is_left_out(tmp_path):
     folder = make_run(tmp_path / "bare", metrics=None)
     text = render_card(folder)
     assert headings(text) == ["Use", "Model", "Limits", "Citation"]
+    assert "from scratch" not in text
+    assert "carries the model's code" in text
     assert "parameters" not in text
     assert "# bare" in text
     data = ModelCard(text).data
     assert data.eval_results is None
+    assert data.license is None
     assert data.pipeline_tag is None
 
     partly = {"recipe": "some", "training": {"steps": 7, "final_loss": None}, "evaluation": {}, "samples": []}
@@ -218,6 +255,7 @@ def test_snippets_of_other_tasks_run(task, tmp_path, monkeypatch, capsys):
     assert f"regard train {recipe}\n" in text
     data = ModelCard(text).data
     assert data.datasets == [load_recipe(recipe).data.path]
+    assert {r.dataset_type for r in data.eval_results or []} <= {load_recipe(recipe).data.path}
     assert len(data.eval_results or []) == len([v for one in evaluation.values() for v in one])
     if task == "causal-lm":
         assert "~~~~text\nA man\n\n\n# with a hat\n~~~~" in text
@@ -228,6 +266,37 @@ def test_snippets_of_other_tasks_run(task, tmp_path, monkeypatch, capsys):
     capsys.readouterr()
     exec(re.search(r"```python\n(.*?)```", text, flags=re.S)[1], {})
     assert capsys.readouterr().out.strip()
+
+
+@pytest.mark.parametrize(
+    ("overrides", "arguments"),
+    [
+        ((), "num_beams=5, max_new_tokens=128"),
+        (("evaluation.length_penalty=0.6",), "num_beams=5, length_penalty=0.6, max_new_tokens=128"),
+        (("evaluation.length_penalty=0.6", "evaluation.num_beams=1"), "num_beams=1, max_new_tokens=128"),
+    ],
+)
+def test_the_snippet_decodes_as_was_scored(overrides, arguments, tmp_path, monkeypatch, capsys):
+    folder = make_run(tmp_path / "runs" / "multi30k-de-en", recipe="translation/multi30k-de-en", overrides=overrides)
+    text = render_card(folder)
+    assert f"model.generate(**inputs, {arguments})" in text
+    assert f"generated with `{arguments}`" in text
+    monkeypatch.chdir(tmp_path)
+    capsys.readouterr()
+    exec(re.search(r"```python\n(.*?)```", text, flags=re.S)[1], {})
+    settings = generation(load_recipe(folder).evaluation)
+    scored = translate(*load_run(folder, device="cpu"), [METRICS["samples"][0]["source"]], **settings)
+    assert capsys.readouterr().out == scored[0] + "\n"
+
+
+def test_a_folder_without_code_does_not_claim_it(tmp_path):
+    folder = make_run(tmp_path, recipe="translation/turkish-en-tr", metrics=None)
+    assert "trust_remote_code=True" in render_card(folder)
+    for file in folder.glob("*.py"):
+        file.unlink()
+    text = render_card(folder)
+    assert "trust_remote_code" not in text
+    assert "Code and weights: Apache-2.0.\n" in text  # the package's own sentences have no other source
 
 
 def test_the_snippet_runs_where_regard_is_not_imported(run):

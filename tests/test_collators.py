@@ -23,8 +23,6 @@ PAD = 0
 PAIRS = [{"input_ids": [5, 6, 2], "labels": [7, 2], "source": "a"}, {"input_ids": [8, 2], "labels": [9, 5, 6, 2]}]
 MASKER = TokenMasker(probability=0.15, mask_id=4, special_ids=(0, 1, 2, 3, 4), vocab_size=1000)
 
-pytestmark = pytest.mark.filterwarnings("ignore:tokenizer.vocab_size")
-
 
 def lists(batch):
     assert all(tensor.dtype == torch.int64 for tensor in batch.values())

@@ -21,7 +21,7 @@ SHORT = ("--num-beams", "2", "--max-new-tokens", "6")
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory) -> Path:
-    """A folder that holds the run `runs/turkish-en-tr`: a tiny model with random weights."""
+    """A folder that holds the run `runs/demo`: a tiny model with random weights."""
     home = tmp_path_factory.mktemp("home")
     tokenizer = train_tokenizer(["The cat slept.", "Kedi uyudu."], "byte-bpe", 270, min_frequency=1, template="eos")
     torch.manual_seed(0)
@@ -36,7 +36,7 @@ def folder(tmp_path_factory) -> Path:
         )
     )
     for part in (model, tokenizer):
-        part.save_pretrained(home / "runs" / "turkish-en-tr")
+        part.save_pretrained(home / "runs" / "demo")
     return home
 
 
@@ -50,7 +50,7 @@ def command(folder: Path, *words: str, stdin: bytes = b"") -> bytes:
 
 
 def test_argument_file_input_and_python_give_the_same(folder):
-    run = "runs/turkish-en-tr"
+    run = "runs/demo"
     (folder / "in.txt").write_bytes(TEN_LINES.encode())
     by_file = command(folder, "translate", run, "--file", "in.txt", *SHORT)
     by_input = command(folder, "translate", run, *SHORT, stdin=TEN_LINES.encode())
@@ -69,7 +69,7 @@ def test_argument_file_input_and_python_give_the_same(folder):
 
 
 def test_json_and_n_best(folder):
-    run = "runs/turkish-en-tr"
+    run = "runs/demo"
     (pair,) = json.loads(command(folder, "translate", run, "The cat slept.", "--json", *SHORT))
     assert pair["source"] == "The cat slept."
     best = command(folder, "translate", run, "The cat slept.\n\nThe end", "--n-best", "2", *SHORT).decode()

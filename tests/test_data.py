@@ -14,14 +14,13 @@ import pytest
 from datasets import ClassLabel, Dataset, Features, IterableDataset, Value
 
 from regard.train import data as data_module
+from regard.train import fingerprints
+from regard.train.building import label_names
 from regard.train.data import load_splits, prepare_splits
 from regard.train.readers import PIECE_LENGTH, columns_of, read_rows
 from regard.train.sections import DataSection, Recipe
 from regard.train.tokenization import train_tokenizer
 from regard.train.turkish import make_pairs
-
-# The tiny texts here yield fewer tokens than any vocabulary is asked for, as the tokenizer says.
-pytestmark = pytest.mark.filterwarnings("ignore:tokenizer.vocab_size")
 
 PAIRS = [("ein Hund", "a dog"), ("eine Katze", "a cat"), ("der Hund schläft", "the dog sleeps")]
 COLUMNS = {"source": "de", "target": "en"}
@@ -135,6 +134,13 @@ def test_an_unknown_kind_of_file():
     text = refused(section("my.docx"))
     assert "data.train: 'my.docx'" in text
     assert ".parquet" in text
+
+
+@pytest.mark.parametrize("value", ["my.xlsx", "my.tsv.gz", "data/mine", "C:\\\\mine"])
+def test_what_looks_like_a_file_is_not_sought_on_the_hub(value, monkeypatch):
+    monkeypatch.setattr(data_module, "load_dataset", None)
+    text = refused(section(value, path="x/y"), "causal-lm")
+    assert text.startswith(f"data.train: '{value}' is not a file of a kind that is read, which are .jsonl, ")
 
 
 @pytest.mark.parametrize(("name", "content"), [("a.tsv", ""), ("a.tsv", "de\ten\n"), ("a.jsonl", "\n"), ("a.csv", "")])
@@ -334,25 +340,32 @@ def test_holding_out_everything_is_refused(tmp_path):
     data = section(numbered(tmp_path / "a.tsv", 5), columns=COLUMNS, validation="5")
     assert "data.validation: '5' of the 5 rows" in refused(data)
     data.streaming = True
-    assert "data.streaming" in refused(data)
+    assert "leave nothing to train on" in refused(data)
+    data.validation = "5%"
+    assert "holds a share of data.train out, whose length is not known" in refused(data)
 
 
-def test_ones_own_file_takes_the_place_of_the_whole_data_set(tmp_path, caplog):
-    path = numbered(tmp_path / "my.tsv", 100)
-    data = section(path, path="x/y", validation="validation", test={"2016": "test_2016"}, columns=COLUMNS)
+def test_a_share_may_have_a_limit(tmp_path):
+    data = section(numbered(tmp_path / "my.tsv", 300), columns=COLUMNS, validation="5%, at most 12")
+    assert len(load_splits(data, "translation")["validation"]) == 12  # 5 % would be 15
+
+
+def test_a_stream_holds_its_first_rows_out(tmp_path):
+    data = section(numbered(tmp_path / "a.tsv", 9), columns=COLUMNS, validation="2", test=str(tmp_path / "a.tsv"))
+    data.streaming = True
     splits = load_splits(data, "translation")
-    assert {key: len(split) for key, split in splits.items()} == {"train": 95, "validation": 5}
-    assert "not used (data.validation, data.test.2016)" in caplog.text
-    data.validation = path
-    assert {key: len(split) for key, split in load_splits(data, "translation").items()} == {
-        "train": 100,
-        "validation": 100,
-    }
+    assert isinstance(splits["train"], IterableDataset)
+    assert [row["source"] for row in splits["train"]] == [f"s{i}" for i in range(2, 9)]
+    assert splits["validation"]["source"][:] == ["s0", "s1"]
+    assert len(splits["test"]) == 9  # read whole: what is evaluated has a length
 
 
-def test_no_more_than_a_thousand_rows_are_held_out_unasked(tmp_path):
-    data = section(numbered(tmp_path / "my.tsv", 21_000), path="x/y", validation="validation", columns=COLUMNS)
-    assert len(load_splits(data, "translation")["validation"]) == 1000  # 5 % would be 1,050
+def test_only_what_is_asked_for_is_read(tmp_path):
+    path = tsv(tmp_path / "test.tsv", [("x", "b"), ("y", "a")], ("text", "label"))
+    data = section(tmp_path / "moved.tsv", test={"mine": path, "other": str(tmp_path / "moved.tsv")})
+    splits = load_splits(data, "sequence-classification", ["test:mine"], ["a", "b", "c"])
+    assert list(splits) == ["test:mine"]
+    assert splits["test:mine"]["label"][:] == [1, 0]
 
 
 # --- texts for language models
@@ -603,9 +616,17 @@ def test_texts_are_truncated_and_counted(tmp_path):
 
 def test_more_labels_than_the_model_has(tmp_path):
     data, recipe = labelled(tmp_path / "a.tsv", [("a", "b", "x"), ("d", "e", "y"), ("d", "e", "z")])
+    train = load_splits(data, "sequence-classification")["train"]
+    assert label_names(recipe, train) == ["x", "y", "z"]
     recipe.model["num_labels"] = 2
     with pytest.raises(ValueError, match="model.num_labels: 2 is less than the 3 labels of data.train"):
-        prepare_splits(load_splits(data, "sequence-classification"), recipe, word_tokenizer("bos-eos"))
+        label_names(recipe, train)
+
+
+def test_a_block_without_room_for_text_is_refused_in_one_sentence(tmp_path):
+    data = section(write(tmp_path / "a.txt", "abc"), block_size=2)
+    with pytest.raises(ValueError, match=r"data.block_size: 2 leaves no room for text beside the special tokens\."):
+        prepare_splits(load_splits(data, "masked-lm"), recipe_of("masked-lm", data), char_tokenizer("abc", "bos-eos"))
 
 
 # --- the cache (case 59)
@@ -681,11 +702,13 @@ def test_one_letter_of_a_file_changes_the_data_even_at_the_same_time_and_size(tm
 
 
 def test_a_changed_preprocessing_version_is_not_served_from_the_cache(tmp_path, monkeypatch):
-    from regard.train import preprocessing
-
     data = section(tsv(tmp_path / "a.tsv", PAIRS), columns=COLUMNS)
     recipe, tokenizer = recipe_of("translation", data), word_tokenizer()
     first = prepare_splits(load_splits(data, "translation"), recipe, tokenizer)[0]["train"]._fingerprint
     assert prepare_splits(load_splits(data, "translation"), recipe, tokenizer)[0]["train"]._fingerprint == first
-    monkeypatch.setattr(preprocessing, "PREPROCESSING_VERSION", -1)
+    for setting, value in (("split_special_tokens", False), ("truncation_side", "left")):  # not in tokenizer.json
+        other = word_tokenizer()
+        setattr(other, setting, value)
+        assert prepare_splits(load_splits(data, "translation"), recipe, other)[0]["train"]._fingerprint != first
+    monkeypatch.setattr(fingerprints, "PREPROCESSING_VERSION", -1)
     assert prepare_splits(load_splits(data, "translation"), recipe, tokenizer)[0]["train"]._fingerprint != first

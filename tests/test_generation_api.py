@@ -8,6 +8,7 @@ from transformers import GPT2Config, GPT2LMHeadModel, MarianConfig, MarianMTMode
 from transformers.modeling_outputs import CausalLMOutputWithPast
 
 from regard.evaluation.generation import auto_class_name, generate_text, load_run, translate
+from regard.evaluation.stopping import StopStrings, TextStream, new_text
 from regard.modeling import (
     TransformerConfig,
     TransformerDecoderConfig,
@@ -161,6 +162,18 @@ def test_pads_never_matter(tokenizer):
     assert translate(model, tokenizer, TEXTS, num_beams=2, max_new_tokens=8) == before
 
 
+def test_a_run_translates_as_it_was_evaluated(tokenizer, monkeypatch):
+    model = seq2seq(len(tokenizer))
+    model.generation_config.update(num_beams=3, length_penalty=0.5, max_new_tokens=7)
+    used, generate = [], model.generate
+    monkeypatch.setattr(model, "generate", lambda **settings: used.append(settings) or generate(**settings))
+    translate(model, tokenizer, ["The cat"])
+    translate(model, tokenizer, ["The cat"], num_beams=2, length_penalty=1.0, max_new_tokens=5)
+    found = [(one["num_beams"], one["length_penalty"], one["max_new_tokens"]) for one in used]
+    assert found == [(3, 0.5, 7), (2, 1.0, 5)]
+    assert len(translate(model, tokenizer, ["The cat"], n_best=4)[0]) > 0  # as wide as it takes
+
+
 def test_blank_stays_blank(tokenizer):
     model = seq2seq(len(tokenizer))
     assert translate(model, tokenizer, [" ", "", "\t"]) == ["", "", ""]
@@ -209,7 +222,7 @@ def test_a_learned_table_limits_source_and_target(tokenizer):
 def test_calls_that_cannot_work(tokenizer):
     model = seq2seq(len(tokenizer))
     with pytest.raises(ValueError, match=r"n_best=5 .* num_beams=4"):
-        translate(model, tokenizer, ["a"], n_best=5)
+        translate(model, tokenizer, ["a"], n_best=5, num_beams=4)
     with pytest.raises(ValueError, match="batch_size=0"):
         translate(model, tokenizer, ["a"], batch_size=0)
     with pytest.raises(ValueError, match="list of texts"):
@@ -271,6 +284,56 @@ def test_stop_string_across_token_edges():
     assert texts == ["blue whale.", "blue\nA whale Q: x.\nQ"]
     model = speak(gpt2(len(tokenizer)), [second])
     assert generate_text(model, tokenizer, "A", stop=["x", "\nA"], max_new_tokens=30) == "blue"
+
+
+@pytest.mark.parametrize(("kind", "size"), [("char", 37), ("byte-bpe", 300), ("unigram", 60), ("wordpiece", 90)])
+def test_a_stop_string_is_found_at_the_step_that_completes_it(kind, size):
+    """At every step the criterion says what the whole text says, though it decodes a few tokens only, and those of a
+    row that has ended not at all."""
+    text = "the blue whale . Q : x → ğ Q: the mouse ate and the mouse ate and the mouse ate"
+    tokenizer = train_tokenizer([*TEXTS, text] * 3, kind, size)
+    prompt = tokenizer("Q : x → ğ Q:", add_special_tokens=False)["input_ids"]  # the prompt's own do not count
+    ids = tokenizer(text, add_special_tokens=False)["input_ids"]
+    rows = [ids, [token for token in ids if token != ids[0]][::-1]]
+    length = min(map(len, rows))
+    for stops in (["whale"], ["→ ğ", "whale"], ["mouse ate and the mouse"], [" "], ["not there"]):
+        criterion = StopStrings(tokenizer, stops, [prompt, prompt])
+        decoded = []
+        count_decoded(tokenizer, decoded)
+        for step in range(1, length + 1):
+            wanted = [any(s in new_text(tokenizer, prompt, row[:step]) for s in stops) for row in rows]
+            so_far = torch.tensor([prompt + row[:step] for row in rows])
+            assert criterion(so_far, None).tolist() == wanted, (stops, step)
+        decoded.clear()
+        assert criterion(so_far, None).tolist() == wanted
+        assert len(decoded) == wanted.count(False)
+        assert all(count <= criterion.window for count in decoded)
+        del tokenizer.decode
+
+
+def count_decoded(tokenizer, counts):
+    """Note how many tokens each call of `decode` is given."""
+    decode = type(tokenizer).decode
+
+    def counting(ids, **options):
+        counts.append(len(ids))
+        return decode(tokenizer, ids, **options)
+
+    tokenizer.decode = counting
+
+
+def test_a_stream_decodes_each_token_a_few_times(causal_tokenizer):
+    """In all, a long text costs a few times its tokens: not each new token the whole text again."""
+    ids = causal_tokenizer("the mouse ate 🙂 " * 20, add_special_tokens=False)["input_ids"]
+    streamed, pieces = [], []
+    stream = TextStream(causal_tokenizer, ["\nQ:"], [1], pieces.append)
+    count_decoded(causal_tokenizer, streamed)
+    for token in [1, *ids]:
+        stream.put(torch.tensor([token]))
+    stream.end()
+    del causal_tokenizer.decode
+    assert "".join(pieces) == "the mouse ate 🙂 " * 20
+    assert sum(streamed) < 10 * len(ids)
 
 
 def test_stop_string_within_bytes_of_a_character(causal_tokenizer):

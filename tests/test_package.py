@@ -127,7 +127,7 @@ def test_list_as_text_and_as_json():
             "regard: There is no argument 'training.sed': did you mean 'training.seed'?\n",
         ),
         (
-            ["translate", "runs/x", "Hello.", "--n-best", "5"],
+            ["translate", "runs/x", "Hello.", "--n-best", "5", "--num-beams", "4"],
             "regard: --n-best 5 asks for more translations than --num-beams 4 can find.\n",
         ),
         (["translate", "runs/x", "Hello.", "--file", "a.txt"], "regard: Give the text or --file, not both.\n"),
@@ -173,6 +173,24 @@ def test_failing_work_ends_with_1(monkeypatch, capsys):
         cli.main()
     assert caught.value.code == 1
     assert capsys.readouterr().err == "regard: RuntimeError: the disk is full (REGARD_DEBUG=1 shows where)\n"
+
+
+@pytest.mark.parametrize(
+    ("call", "status"),
+    [
+        (lambda: regard.load_recipe("nothing"), 2),
+        (lambda: open("/nothing/of/the/kind"), 2),  # noqa: SIM115
+        (lambda: json.loads("{"), 1),  # a ValueError, from a library
+    ],
+)
+def test_only_the_packages_own_sentences_are_wrong_calls(monkeypatch, capsys, call, status):
+    from regard import cli
+
+    monkeypatch.setattr(cli, "app", lambda **_: call())
+    with pytest.raises(SystemExit) as caught:
+        cli.main()
+    assert caught.value.code == status
+    assert ("REGARD_DEBUG" in capsys.readouterr().err) == (status == 1)
 
 
 # --- lines in, lines out ---------------------------------------------------------------------------------------------

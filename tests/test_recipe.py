@@ -11,6 +11,7 @@ from regard.train.recipe import RecipeError, list_recipes, load_recipe, recipe_t
 
 FLAGSHIP = "translation/multi30k-de-en"
 STREAMED = "masked-lm/wikipedia-bert"
+CLASSIFIER = "classification/sst2-encoder"
 
 
 @pytest.mark.parametrize("name", list_recipes())
@@ -93,6 +94,11 @@ def test_each_task_has_a_shipped_recipe():
         (STREAMED, ["training.max_steps=-1"], "data.streaming needs training.max_steps: "),
         (STREAMED, ["data.block_size=1024"], "data.block_size: 1024 is more than model.max_position_embeddings, 5"),
         (FLAGSHIP, ["evaluation.average_checkpoints=9"], "evaluation.average_checkpoints: 9 checkpoints cannot "),
+        (STREAMED, ["data.validation=null", "training.eval_strategy=no"], "evaluation.metrics: perplexity cannot be "),
+        (STREAMED, ["tokenizer.max_texts=0"], "tokenizer.max_texts: 0 is less than 1."),
+        (FLAGSHIP, ["data.max_source_length=1"], "data.max_source_length: 1 leaves no room for text "),
+        (CLASSIFIER, ["data.max_length=2"], "data.max_length: 2 leaves no room for text beside the special tokens"),
+        (FLAGSHIP, ["training.save_only_model=true"], "training.save_only_model: true saves checkpoints without "),
         (FLAGSHIP, ["training.output_dir=x"], "training.output_dir does not belong in a recipe: "),
         (FLAGSHIP, ["training.label_smoothing_factor=0.2"], "training.label_smoothing_factor (0.2) and model.label_"),
     ],
@@ -134,6 +140,40 @@ def test_overrides_are_read_as_yaml():
 @pytest.mark.parametrize("held_out", ["1000", "5%"])
 def test_validation_may_be_held_out(held_out):
     assert load_recipe(FLAGSHIP, [f"data.validation={held_out}"]).data.validation == held_out
+
+
+def test_ones_own_file_takes_the_place_of_the_whole_data_set(tmp_path, caplog):
+    """The recipe that is saved names what is used, and is the same when it is read again."""
+    recipe = load_recipe(FLAGSHIP, ["data.train=my.tsv"])
+    assert (recipe.data.path, recipe.data.name, recipe.data.test) == (None, None, None)
+    assert recipe.data.validation == "5%, at most 1000"
+    assert "so the splits of bentrevett/multi30k are not used (data.validation, data.test)" in caplog.text
+    caplog.clear()
+    recipe.save(tmp_path / "recipe.yaml")
+    assert load_recipe(tmp_path) == recipe
+    own = load_recipe(FLAGSHIP, ["data.train=my.tsv", "data.validation=v.tsv", "data.test=t.tsv"]).data
+    assert (own.path, own.validation, own.test) == (None, "v.tsv", "t.tsv")
+    assert not caplog.records
+    mixed = load_recipe(FLAGSHIP, ["data.train=my.tsv", "data.validation=3", "data.test.a=a.tsv", "data.test.b=test"])
+    assert (mixed.data.validation, mixed.data.test) == ("3", {"a": "a.tsv"})
+    assert "(data.test.b)." in caplog.text
+    stream = load_recipe(STREAMED, ["data.train=my.txt"]).data
+    assert (stream.path, stream.validation) == (None, "1000")
+
+
+def test_a_tokenizer_of_a_stream_reads_so_many_rows():
+    assert load_recipe(STREAMED, ["tokenizer.max_texts=null"]).tokenizer.max_texts == 100_000
+    assert load_recipe(STREAMED).tokenizer.max_texts == 50_000
+    assert load_recipe(FLAGSHIP).tokenizer.max_texts is None
+
+
+def test_what_an_existing_tokenizer_settles_is_named(tmp_path, caplog):
+    recipe = load_recipe(FLAGSHIP, ["tokenizer.path=mine", "tokenizer.lowercase=true"])
+    assert "these are not used: tokenizer.lowercase, tokenizer.max_length." in caplog.text
+    caplog.clear()
+    recipe.save(tmp_path / "recipe.yaml")
+    assert load_recipe(tmp_path) == recipe
+    assert not caplog.records
 
 
 def test_smoothing_is_handed_to_the_model():

@@ -58,9 +58,10 @@ def part(folder, resume=False, kill_at=None, kill_in_save=None, stream=False, **
         decoder_layers=1,
     ))
     settings = {"num_train_epochs": 3, "gradient_accumulation_steps": 2, "eval_strategy": "epoch"} | settings
+    settings = {"logging_steps": 1, "save_steps": 1} | settings
     args = TrainingArguments(
-        folder, use_cpu=True, report_to="none", per_device_train_batch_size=2, learning_rate=0.01, logging_steps=1,
-        save_strategy="steps", save_steps=1, save_total_limit=2, remove_unused_columns=False, **settings,
+        folder, use_cpu=True, report_to="none", per_device_train_batch_size=2, learning_rate=0.01,
+        save_strategy="steps", save_total_limit=2, remove_unused_columns=False, **settings,
     )
     data = EndlessStream(Stream()) if stream else pairs(28)  # 14 batches, 7 steps
     trainer = RegardTrainer(
@@ -83,7 +84,8 @@ def part(folder, resume=False, kill_at=None, kill_in_save=None, stream=False, **
         trainer.save_model(folder)
         losses = {e["step"]: e["loss"] for e in trainer.state.log_history if "loss" in e}
         evals = {e["step"]: e["eval_loss"] for e in trainer.state.log_history if "eval_loss" in e}
-        record = {"losses": losses, "evals": evals, "steps": trainer.state.global_step}
+        tokens = {e["step"]: e["tokens"] for e in trainer.state.log_history if "tokens" in e}
+        record = {"losses": losses, "evals": evals, "tokens": tokens, "steps": trainer.state.global_step}
         json.dump(record, open(f"{folder}/record.json", "w"))
 
 def child(*args, **kwargs):
@@ -128,6 +130,7 @@ def same(tmp_path, one, other):
     weights = [(tmp_path / name / "model.safetensors").read_bytes() for name in (one, other)]
     assert records[0]["losses"] == records[1]["losses"]
     assert records[0]["evals"] == records[1]["evals"]
+    assert records[0]["tokens"] == records[1]["tokens"]
     assert weights[0] == weights[1]
     return records[0]
 
@@ -176,6 +179,18 @@ def test_more_epochs_and_a_finished_run(tmp_path):
     )
     same(tmp_path, "whole", "more")
     assert same(tmp_path, "short", "again")["steps"] == 9
+
+
+def test_what_was_not_yet_logged_is_kept(tmp_path):
+    """Logs every 3 steps and saves every 2: what came since the last log is logged with each checkpoint."""
+    settings = {"logging_steps": 3, "save_steps": 2, "max_steps": 9}
+    run_parts(
+        tmp_path,
+        {"folder": "whole", **settings},
+        {"folder": "killed", **settings, "kill_at": 5},
+        {"folder": "killed", **settings, "resume": True},
+    )
+    assert list(same(tmp_path, "whole", "killed")["losses"]) == ["2", "3", "4", "6", "8", "9"]
 
 
 def test_a_stream_goes_on_in_a_later_pass(tmp_path):

@@ -11,14 +11,17 @@ import time
 
 import pytest
 import torch
+from datasets import Dataset
 from safetensors.torch import load_file
 from transformers import AutoModelForSeq2SeqLM, AutoModelForSequenceClassification, AutoTokenizer
 
-from regard.train import checkpoints
+from regard.train import building, checkpoints, demo
+from regard.train.building import build_tokenizer
 from regard.train.demo import run_demo
 from regard.train.evaluate import evaluate_run
 from regard.train.recipe import load_recipe
 from regard.train.run import train
+from regard.train.trainer import RegardTrainer
 
 SMALL = [
     "model.hidden_size=16",
@@ -166,6 +169,67 @@ def test_a_folder_that_is_taken_is_refused(run, files, tmp_path):
     assert not (tmp_path / "none").exists()
 
 
+def test_a_folder_with_ones_own_recipe_is_not_deleted(run, tmp_path):
+    _, recipe, _ = run
+    recipe.save(tmp_path / "recipe.yaml")
+    (tmp_path / "metrics.json").write_text("{}")
+    for settings, sentence in (({"overwrite": True}, "not a run"), ({}, "not a run"), ({"resume": True}, "no run")):
+        with pytest.raises(ValueError, match=sentence):
+            train(recipe, str(tmp_path), **settings)
+    assert {path.name for path in tmp_path.iterdir()} == {"recipe.yaml", "metrics.json"}
+
+
+@pytest.mark.parametrize("task", ["translation", "causal-lm", "masked-lm", "sequence-classification"])
+def test_a_streamed_run(files, tmp_path, task):
+    """Evaluated in its midst and at its end, with validation rows taken from the stream."""
+    more = ["data.streaming=true", "training.max_steps=3", "training.per_device_train_batch_size=4"]
+    more += ["training.eval_strategy=steps", "training.eval_steps=2", "evaluation.samples=2", "data.block_size=16"]
+    more += ["tokenizer.max_texts=40", "evaluation.max_new_tokens=4"]
+    more += [] if task.endswith("lm") else ["data.validation=10"]
+    more += ["evaluation.metrics=[accuracy]"] if task == "sequence-classification" else []
+    path, settings = recipe_file(files, task, name="stream", more=more)
+    metrics = train(load_recipe(path, settings), str(tmp_path / "run"))
+    assert metrics["training"]["steps"] == 3
+    assert set(metrics["evaluation"]) == {"validation", "test"}
+    if not task.endswith("lm"):
+        assert metrics["data"]["validation"]["rows"] == 10
+    assert len(metrics["samples"]) == (0 if task == "masked-lm" else 2)
+    assert evaluate_run(tmp_path / "run") == metrics["evaluation"]
+    with pytest.raises(ValueError, match=r"data\.streaming"):
+        evaluate_run(tmp_path / "run", "train")
+
+
+def test_a_tokenizer_is_trained_on_so_many_rows(files):
+    recipe = translation(files, "tokenizer.max_texts=1")
+    split = Dataset.from_list([{"source": "a b", "target": "A B"}, {"source": "c", "target": "C"}])
+    for rows in (split, split.to_iterable_dataset()):
+        assert {*build_tokenizer(recipe, rows).get_vocab()} >= {"a", "b", "A", "B"}
+        assert not {"c", "C"} & {*build_tokenizer(recipe, rows).get_vocab()}
+
+
+def test_all_reports_hold_tensorboard_once(files, tmp_path, monkeypatch):
+    monkeypatch.setattr(building, "get_available_reporting_integrations", lambda: ["tensorboard", "wandb"])
+    recipe = translation(files, "training.report_to=all")
+    assert building.training_arguments(recipe, str(tmp_path)).report_to == ["wandb"]
+    assert building.wants_tensorboard(recipe)
+
+
+def test_evaluating_reads_only_what_it_measures(files, tmp_path):
+    moved = tmp_path / "train.jsonl"
+    moved.write_bytes((files / "train.jsonl").read_bytes())
+    more = ["evaluation.metrics=[accuracy]", "data.max_length=32", f"data.train={moved}"]
+    path, settings = recipe_file(files, "sequence-classification", more=more)
+    metrics = train(load_recipe(path, settings), str(tmp_path / "run"))
+    moved.unlink()
+    assert evaluate_run(tmp_path / "run", "test")["test"] == metrics["evaluation"]["test"]
+    before = (tmp_path / "run" / "metrics.json").read_text()
+    mine = f"data.test.mine={files / 'valid.jsonl'}"
+    assert evaluate_run(tmp_path / "run", "mine", [mine])["test:mine"] == metrics["evaluation"]["validation"]
+    assert (tmp_path / "run" / "metrics.json").read_text() == before
+    with pytest.raises(ValueError, match=r"'model\.type=x' is no data to evaluate on"):
+        evaluate_run(tmp_path / "run", overrides=["model.type=x"])
+
+
 def test_what_is_wrong_with_the_data_leaves_everything_as_it_was(run, files, tmp_path):
     folder, recipe, _ = run
     bad = dataclasses.replace(recipe, data=dataclasses.replace(recipe.data, max_tokens_per_batch=3))
@@ -191,6 +255,28 @@ def test_more_epochs_go_on_where_the_run_ended(files, tmp_path):
     again = train(translation(files, constant), str(tmp_path / "two"), resume=True)  # finished: measures again
     assert again["evaluation"] == two["evaluation"]
     assert (tmp_path / "two" / "model.safetensors").read_bytes() == weights[0]
+
+
+def test_a_checkpoint_that_was_being_replaced_is_gone_on_from(files, tmp_path, monkeypatch):
+    """The folder is tidied before any process looks for the last checkpoint."""
+    train(translation(files), str(tmp_path / "run"))
+    last = checkpoints.last_checkpoint(tmp_path / "run")
+    last.rename(last.with_name(f".replaced-{last.name}"))  # killed between two renames
+    seen, original = [], RegardTrainer.train
+    monkeypatch.setattr(
+        RegardTrainer,
+        "train",
+        lambda self, resume_from_checkpoint: seen.append(resume_from_checkpoint) or original(self, last),
+    )
+    train(translation(files), str(tmp_path / "run"), resume=True)
+    assert seen == [last]
+
+
+def test_a_tokenizer_that_is_not_there_is_found_before_the_data_is_read(files, tmp_path, monkeypatch):
+    monkeypatch.setattr("regard.train.run.load_splits", None)
+    with pytest.raises(ValueError, match=r"tokenizer\.path: .*none' cannot be loaded"):
+        train(translation(files, f"tokenizer.path={tmp_path / 'none'}"), str(tmp_path / "run"))
+    assert not (tmp_path / "run").exists()
 
 
 def test_the_command_killed_and_resumed_is_the_whole_run(files, tmp_path):
@@ -274,3 +360,17 @@ def test_the_demo_in_short(tmp_path, capsys):
     assert result["training"]["steps"] == 6
     assert "right to the" in shown
     assert f"regard translate {tmp_path}/demo" in shown
+    with pytest.raises(ValueError, match="--overwrite"):
+        run_demo(str(tmp_path / "demo"), max_steps=6)
+
+
+def test_the_demo_names_commands_that_the_shell_finds(tmp_path, monkeypatch):
+    tool = tmp_path / "bin" / "regard"
+    tool.parent.mkdir()
+    tool.touch(mode=0o755)
+    monkeypatch.setattr(sys, "executable", str(tool.with_name("python")))
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert demo._command("regard") == "bin/regard"
+    monkeypatch.setenv("PATH", str(tool.parent))
+    assert demo._command("regard") == "regard"

@@ -162,6 +162,12 @@ def test_causal_evaluation_counts_each_token_but_the_first():
     assert result.loss == pytest.approx(total / result.targets, rel=1e-5)
 
 
+def test_no_device_needs_float64(monkeypatch):
+    """Apple's GPUs have none."""
+    monkeypatch.setattr(torch.Tensor, "double", None)
+    assert measure(seq2seq(), EvaluationBatches(pairs(3), 2, Seq2SeqCollator(0))).loss > 0
+
+
 def test_rows_without_targets_do_not_count(tmp_path):
     data = [*pairs(3), {"input_ids": [5, 6], "labels": [-100, -100]}]
     with_it = measure(seq2seq(), EvaluationBatches(data, 1, Seq2SeqCollator(0)))
@@ -229,9 +235,7 @@ def test_smoothing_goes_into_the_model_and_not_into_the_evaluation(tmp_path):
 
 def test_a_column_too_many_does_no_harm(tmp_path):
     data = pairs(6).add_column("note", ["text"] * 6)
-    trainer = trainer_for(
-        tmp_path, seq2seq(), Seq2SeqCollator(0), data, data, max_steps=1, remove_unused_columns=True
-    )
+    trainer = trainer_for(tmp_path, seq2seq(), Seq2SeqCollator(0), data, data, max_steps=1, remove_unused_columns=True)
     trainer.train()
     assert "eval_loss" in trainer.evaluate()
 
@@ -291,6 +295,41 @@ def test_tokens_are_counted_without_pads(tmp_path):
     trainer.train()
     tokens = sum(len(row["input_ids"]) + len(row["labels"]) for row in data)
     assert trainer.state.log_history[-1]["tokens"] == 2 * tokens
+
+
+MEMORY = """
+import os, resource, sys
+import torch
+from regard.modeling import TransformerDecoderConfig, TransformerDecoderForCausalLM
+from regard.train.collators import CausalLMCollator
+from regard.train.measure import EvaluationBatches, measure
+
+def peak(number):
+    read, write = os.pipe()
+    if os.fork() == 0:
+        before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        torch.manual_seed(0)
+        model = TransformerDecoderForCausalLM(TransformerDecoderConfig(
+            vocab_size=8000, hidden_size=8, num_attention_heads=1, intermediate_size=8, num_hidden_layers=1,
+        ))
+        rows = [{"input_ids": torch.randint(5, 8000, (128,)).tolist()} for _ in range(number)]
+        measure(model, EvaluationBatches(rows, 32, CausalLMCollator(0)))
+        os.write(write, str(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before).encode())
+        os._exit(0)
+    os.wait()
+    return int(os.read(read, 99))
+
+print(peak(64), peak(640))
+"""
+
+
+def test_memory_does_not_grow_with_the_data():
+    """A vocabulary of 8,000 and 128 tokens an example: ten times the examples, the same peak."""
+    done = subprocess.run([sys.executable, "-c", MEMORY], capture_output=True, text=True, timeout=240)
+    assert done.returncode == 0, done.stderr[-2000:]
+    small, large = map(int, done.stdout.split())
+    assert small > 100_000  # kB: one batch's logits are 131 MB
+    assert large < 1.2 * small
 
 
 def run_on_two(script, tmp_path):

@@ -5,6 +5,7 @@ from typing import Any
 
 import torch
 from transformers import AutoTokenizer, GenerationConfig, PreTrainedModel, PreTrainedTokenizerBase, TrainingArguments
+from transformers.integrations import get_available_reporting_integrations
 from transformers.trainer_utils import set_seed
 
 import regard.modeling
@@ -47,7 +48,12 @@ def training_arguments(recipe: Recipe, output_dir: str) -> TrainingArguments:
     if recipe.data.streaming:
         # Else the main process reads for all and joins their batches, which fails where their widths differ.
         settings["accelerator_config"] = {"dispatch_batches": False}
-    given["report_to"] = [name for name in _listed(given.get("report_to")) if name != "tensorboard"]
+    given["report_to"] = [name for name in _reports(given.get("report_to")) if name != "tensorboard"]
+    if given.get("load_best_model_at_end") and recipe.evaluation.average_checkpoints:
+        raise RecipeError(
+            "training.load_best_model_at_end and evaluation.average_checkpoints exclude each other: the final weights "
+            "are those of one checkpoint or the mean of several."
+        )
     try:
         return TrainingArguments(output_dir=output_dir, **settings | given)
     except (ValueError, TypeError) as error:
@@ -56,27 +62,32 @@ def training_arguments(recipe: Recipe, output_dir: str) -> TrainingArguments:
 
 def wants_tensorboard(recipe: Recipe) -> bool:
     """TensorBoard is on unless the recipe's `training.report_to` says otherwise."""
-    return bool({"tensorboard", "all"} & set(_listed(recipe.training.get("report_to", "tensorboard"))))
+    return "tensorboard" in _reports(recipe.training.get("report_to", "tensorboard"))
 
 
-def _listed(value: str | list[str] | None) -> list[str]:
+def _reports(value: str | list[str] | None) -> list[str]:
     names = [value] if isinstance(value, str) else list(value or [])
+    if "all" in names:
+        return get_available_reporting_integrations()
     return [name for name in names if name != "none"]
 
 
+def load_tokenizer(path: str) -> PreTrainedTokenizerBase:
+    """The existing tokenizer that a recipe names in `tokenizer.path`."""
+    try:
+        tokenizer = AutoTokenizer.from_pretrained(path, trust_remote_code=False)
+    except (OSError, ValueError) as error:
+        raise RecipeError(f"tokenizer.path: '{path}' cannot be loaded: {_first_line(error)}") from error
+    if tokenizer.pad_token_id is None:
+        raise RecipeError(f"tokenizer.path: '{path}' has no pad token, which batches need.")
+    return tokenizer
+
+
 def build_tokenizer(recipe: Recipe, train_split: Any) -> PreTrainedTokenizerBase:
-    """The existing tokenizer that the recipe names, or one trained on the training split."""
+    """A tokenizer trained on the training split, as the recipe says."""
     section = recipe.tokenizer
-    if section.path is not None:
-        try:
-            tokenizer = AutoTokenizer.from_pretrained(section.path, trust_remote_code=False)
-        except (OSError, ValueError) as error:
-            raise RecipeError(f"tokenizer.path: '{section.path}' cannot be loaded: {_first_line(error)}") from error
-        if tokenizer.pad_token_id is None:
-            raise RecipeError(f"tokenizer.path: '{section.path}' has no pad token, which batches need.")
-        return tokenizer
     return train_tokenizer(
-        _texts(train_split, recipe.task),
+        _texts(train_split, section.max_texts),
         section.kind,
         section.vocab_size,
         lowercase=section.lowercase,
@@ -87,12 +98,30 @@ def build_tokenizer(recipe: Recipe, train_split: Any) -> PreTrainedTokenizerBase
     )
 
 
-def _texts(split: Any, task: str) -> Iterator[str]:
-    """The texts of all text columns, row by row."""
+def _texts(split: Any, max_texts: int | None) -> Iterator[str]:
+    """The texts of all text columns, row by row, of the first rows where there is a bound."""
     columns = [c for c in ("source", "target", "text", "text_pair") if c in split.features]
-    for batch in split.select_columns(columns).iter(1000):
+    split = split.select_columns(columns)
+    if max_texts is not None:
+        split = split.take(max_texts)
+    for batch in split.iter(1000):
         for row in zip(*(batch[column] for column in columns), strict=True):
             yield from row
+
+
+def label_names(recipe: Recipe, train_split: Any) -> list[str] | None:
+    """The labels of the training split, where it has any.
+
+    Raises:
+        RecipeError: when `model.num_labels` is less than their number.
+    """
+    label = train_split.features.get("label")
+    if label is None:
+        return None
+    wanted = recipe.model.get("num_labels", label.num_classes)
+    if wanted < label.num_classes:
+        raise RecipeError(f"model.num_labels: {wanted} is less than the {label.num_classes} labels of data.train.")
+    return list(label.names)
 
 
 def build_model(

@@ -87,9 +87,9 @@ class Progress(TrainerCallback):
             print(line, file=stream, flush=True)
 
 
-class EvaluateBeforeSaving(TrainerCallback):
-    """Where a checkpoint is due at the step that ends an epoch, the epoch's evaluation comes first: else a run that is
-    resumed from there would never make it."""
+class RecordBeforeSaving(TrainerCallback):
+    """Before a checkpoint the losses, tokens and seconds since the last log are logged; where it is due at the step
+    that ends an epoch, the epoch's evaluation is made too. Else a run resumed from there would never have them."""
 
     def __init__(self) -> None:
         self.evaluated = -1
@@ -98,6 +98,7 @@ class EvaluateBeforeSaving(TrainerCallback):
         ends_epoch = state.epoch % 1 == 0 or control.should_training_stop
         if args.eval_strategy == "epoch" and control.should_save and ends_epoch:
             control.should_evaluate = True
+        self._log_before_saving(args, control)
 
     def on_evaluate(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         self.evaluated = state.global_step
@@ -105,6 +106,12 @@ class EvaluateBeforeSaving(TrainerCallback):
     def on_epoch_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         if self.evaluated == state.global_step:
             control.should_evaluate = False
+        self._log_before_saving(args, control)
+
+    def _log_before_saving(self, args: Any, control: Any) -> None:
+        may_save = args.save_strategy == "best" and control.should_evaluate  # it is decided after the evaluation
+        if control.should_save or may_save:
+            control.should_log = True
 
 
 class TensorBoard(TensorBoardCallback):

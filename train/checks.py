@@ -6,6 +6,7 @@ module costs nothing.
 
 import dataclasses
 import difflib
+import logging
 import re
 import types
 import typing
@@ -27,6 +28,11 @@ from regard.train.sections import (
     RecipeError,
     TokenizerSection,
 )
+
+logger = logging.getLogger(__name__)
+
+STREAMED_TEXTS = 100_000  # rows that a tokenizer is trained on where data.streaming has no end
+SPECIAL_TOKENS_OF_TEXTS = {"translation": 1, "sequence-classification": 2}  # of a tokenizer trained for the task
 
 
 def check_recipe(values: dict[str, Any]) -> Recipe:
@@ -51,9 +57,7 @@ def check_recipe(values: dict[str, Any]) -> Recipe:
 
     held_out = values["data"].get("validation")
     if isinstance(held_out, int) and not isinstance(held_out, bool):
-        values["data"]["validation"] = str(
-            held_out
-        )  # data.validation=1000 holds that many rows out of the training data
+        values["data"]["validation"] = str(held_out)  # data.validation=1000: so many rows of the training data
     recipe = Recipe(
         name=values["name"],
         task=values["task"],
@@ -83,6 +87,8 @@ def _check_task(recipe: Recipe) -> None:
 
 def _check_tokenizer(recipe: Recipe) -> None:
     tokenizer = recipe.tokenizer
+    if tokenizer.path is not None:
+        _leave_out_what_a_tokenizer_settles(tokenizer)
     _check_choice(tokenizer.kind, TOKENIZER_KINDS, "tokenizer.kind")
     _check_least(tokenizer, "tokenizer", min_frequency=1, max_length=1, vocab_size=NUM_SPECIAL_TOKENS + 1)
     if tokenizer.path is None and tokenizer.kind == "byte-bpe" and tokenizer.vocab_size < 256 + NUM_SPECIAL_TOKENS:
@@ -91,6 +97,22 @@ def _check_tokenizer(recipe: Recipe) -> None:
             f"{NUM_SPECIAL_TOKENS} special tokens: at least {256 + NUM_SPECIAL_TOKENS}."
         )
 
+    if tokenizer.max_texts is not None:
+        _check_least(tokenizer, "tokenizer", max_texts=1)
+    elif recipe.data.streaming and tokenizer.path is None:
+        tokenizer.max_texts = STREAMED_TEXTS
+
+
+def _leave_out_what_a_tokenizer_settles(tokenizer: TokenizerSection) -> None:
+    """An existing tokenizer is taken as it is: what the recipe says of training one is set back, and named."""
+    plain = TokenizerSection(path=tokenizer.path)
+    others = [f.name for f in dataclasses.fields(plain) if getattr(tokenizer, f.name) != getattr(plain, f.name)]
+    if others:
+        names = ", ".join(f"tokenizer.{name}" for name in others)
+        logger.warning("The tokenizer is that of tokenizer.path, so these are not used: %s.", names)
+    for name in others:
+        setattr(tokenizer, name, getattr(plain, name))
+
 
 def _check_data(recipe: Recipe) -> None:
     data, task = recipe.data, TASKS[recipe.task]
@@ -98,6 +120,14 @@ def _check_data(recipe: Recipe) -> None:
     data.columns = {role: data.columns.get(role, role) for role in task.roles} | data.columns
     _check_choice(data.packing, PACKINGS, "data.packing")
     _check_least(data, "data", max_source_length=1, max_target_length=1, max_length=1, block_size=2)
+    special = SPECIAL_TOKENS_OF_TEXTS.get(recipe.task, 0) + ("text_pair" in data.columns)
+    lengths = {"translation": ("max_source_length", "max_target_length"), "sequence-classification": ("max_length",)}
+    for name in lengths.get(recipe.task, ()):
+        if getattr(data, name) <= special and recipe.tokenizer.path is None:
+            raise RecipeError(
+                f"data.{name}: {getattr(data, name)} leaves no room for text beside the special tokens: at least "
+                f"{special + 1}."
+            )
     if data.max_tokens_per_batch is not None:
         _check_least(data, "data", max_tokens_per_batch=1)
     if not 0 < data.mask_probability < 1:
@@ -110,6 +140,11 @@ def _check_evaluation(recipe: Recipe) -> None:
     evaluation, fitting = recipe.evaluation, TASKS[recipe.task].metrics
     _check_least(evaluation, "evaluation", num_beams=1, max_new_tokens=1, batch_size=1)
     _check_least(evaluation, "evaluation", average_checkpoints=0, samples=0)
+    if evaluation.metrics and recipe.data.validation is None and not recipe.data.test:
+        raise RecipeError(
+            f"evaluation.metrics: {', '.join(evaluation.metrics)} cannot be measured: neither data.validation nor "
+            "data.test names any data."
+        )
     known = {metric for task in TASKS.values() for metric in task.metrics}
     for metric in evaluation.metrics:
         if metric in known and metric not in fitting:
@@ -129,6 +164,10 @@ def _check_training(recipe: Recipe) -> None:
     for key, value in training.items():
         typed = _typed(value, fields[key], f"training.{key}")
         training[key] = value if isinstance(value, int) else typed  # 800 steps stay 800, though the field says float
+    if training.get("save_only_model"):
+        raise RecipeError(
+            "training.save_only_model: true saves checkpoints without the optimiser, from which no run can be resumed."
+        )
     for key in ("per_device_train_batch_size", "per_device_eval_batch_size", "gradient_accumulation_steps"):
         if training.get(key, 1) < 1:
             raise RecipeError(f"training.{key}: {training[key]} is less than 1.")

@@ -4,16 +4,13 @@
     prepare_splits(splits, recipe, tokenizer)   examples: input_ids, labels, ... (in `regard.train.preprocessing`)
 
 A split is a local file (`my.tsv`), a split of the data set that `data.path` names (`train`), or, for
-`data.validation`, a share or a number of rows held out of the training data (`5%`, `1000`), always the same ones.
+`data.validation`, rows held out of the training data (`5%`, `1000`, `5%, at most 1000`), always the same ones.
 """
 
 import difflib
 import hashlib
-import inspect
-import json
-import logging
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,21 +20,15 @@ import numpy as np
 from datasets import ClassLabel, Dataset, Features, IterableDataset, Value, load_dataset
 from datasets.exceptions import DatasetGenerationError
 
-from regard.train import readers
+from regard.train.fingerprints import fingerprint
 from regard.train.preprocessing import DataReport, SplitReport, prepare_splits
-from regard.train.readers import ENDS, READERS, TEXT, columns_of, read_rows
-from regard.train.sections import TASKS, DataSection
+from regard.train.readers import ENDS, OTHER_KINDS, SUFFIXES, TEXT, columns_of, local_file, read_rows
+from regard.train.sections import HOLD_OUT, TASKS, DataSection
 
 __all__ = ["DataReport", "SplitReport", "load_splits", "prepare_splits"]
 
-logger = logging.getLogger(__name__)
-
 Splits = dict[str, Dataset | IterableDataset]
 
-SUFFIXES = (*READERS, ".txt")
-HOLD_OUT = re.compile(r"(\d+(?:\.\d+)?)%|(\d+)")  # "5%", "0.5%" or "1000"
-# Held out where someone's own training file takes the place of a data set that has its own validation split.
-DEFAULT_HOLD_OUT, DEFAULT_HOLD_OUT_LIMIT = "5%", 1000
 BUILTIN_SPLITS = ("train", "validation", "test")
 
 
@@ -50,30 +41,31 @@ class Source:
 
     @property
     def file(self) -> Path | None:
-        path = Path(self.value).expanduser()
-        return path if path.suffix.lower() in SUFFIXES else None
+        return local_file(self.value)
 
     @property
     def is_hold_out(self) -> bool:
         return self.field == "data.validation" and HOLD_OUT.fullmatch(self.value) is not None
 
 
-def load_splits(data: DataSection, task: str) -> Splits:
+def load_splits(
+    data: DataSection, task: str, only: Collection[str] | None = None, labels: list[str] | None = None
+) -> Splits:
     """Loads what the recipe names, checked, with columns named by role.
 
-    When `data.train` is a file and `data.path` names a data set, the splits of that data set are not used with the
-    file: they are other data, with other columns. Validation rows are then held out of the file (5 %, at most 1000),
-    unless `data.validation` is a file too, and a test set is used only if it is a file; a warning says so. Held out
-    are the last rows for language models, whose text is one stretch, and else rows drawn by a fixed seed.
+    Held out are the last rows for language models, whose text is one stretch; of a stream the first rows; and else
+    rows drawn by a fixed seed.
 
     Args:
         data: the section of the recipe.
         task: one of `regard.train.sections.TASKS`.
+        only: load these splits alone, all by default.
+        labels: the names of the labels, those of the training split by default.
 
     Returns:
         "train", "validation" and "test", or "test:<name>" for each of several test sets: those that the recipe names.
         Labels are a `ClassLabel` whose names are the distinct labels of the training split, sorted. Text files give
-        the further column `ends_document`. With `data.streaming`, iterable data sets.
+        the further column `ends_document`. With `data.streaming` the training split is an iterable data set.
 
     Raises:
         ValueError: one sentence that names the field and what is wrong: a file or column that is not there, an empty
@@ -86,23 +78,24 @@ def load_splits(data: DataSection, task: str) -> Splits:
     if unknown := [role for role in columns if role not in roles]:
         raise ValueError(f"data.columns: there is no role '{unknown[0]}' in {task}; the roles are {_quoted(roles)}.")
     sources = _sources(data)
-    hold_out_limit = None
-    if data.path is not None and sources["train"].file is not None:
-        hold_out_limit = _leave_out_other_data(sources, data.path)
     hold_out = sources.pop("validation") if "validation" in sources and sources["validation"].is_hold_out else None
-    if hold_out is not None and data.streaming:
-        raise ValueError(
-            f"data.validation: '{hold_out.value}' holds rows out of data.train, whose number is not known with "
-            "data.streaming: name a file or a split."
-        )
+    names = data.split_names() if only is None else only
+    holds_out = hold_out is not None and not {"train", "validation"}.isdisjoint(names)
+    sources = {key: source for key, source in sources.items() if key in names or (key == "train" and holds_out)}
     for source in sources.values():
         _check_source(source, data, task, columns)
-    labels = _label_names(sources["train"], data, columns["label"]) if "label" in columns else None
+    if "label" in columns and labels is None:
+        labels = _label_names(_sources(data)["train"], data, columns["label"])
     splits = {key: _load(source, data, columns, labels) for key, source in sources.items()}
-    if hold_out is not None:
-        ordered = TASKS[task].roles == ("text",)
-        splits = _held_out(splits, hold_out, ordered, hold_out_limit)
-    return splits
+    if holds_out:
+        if data.streaming:
+            splits |= _held_out_of_stream(splits["train"], hold_out)
+        else:
+            splits |= _held_out(splits["train"], hold_out, ordered=TASKS[task].roles == ("text",))
+    for key, split in splits.items():
+        if key != "train" and isinstance(split, IterableDataset):  # evaluations are repeated, and their data is small
+            splits[key] = Dataset.from_list(list(split), features=split.features)
+    return {key: splits[key] for key in names}
 
 
 # --- which data ------------------------------------------------------------------------------------------------------
@@ -119,29 +112,15 @@ def _sources(data: DataSection) -> dict[str, Source]:
     return sources
 
 
-def _leave_out_other_data(sources: dict[str, Source], path: str) -> int | None:
-    """Takes out the splits of `path`; returns the most rows to hold out if validation rows now come from the file."""
-    others = [key for key, source in sources.items() if source.file is None and not source.is_hold_out]
-    if not others:
-        return None
-    fields = ", ".join(sources.pop(key).field for key in others)
-    held_out = "validation" in others
-    if held_out:
-        sources["validation"] = Source("data.validation", DEFAULT_HOLD_OUT)
-    logger.warning(
-        "data.train is the file %s, so the splits of %s are not used (%s)%s.",
-        sources["train"].value,
-        path,
-        fields,
-        f"; validation is {DEFAULT_HOLD_OUT} of the file, at most {DEFAULT_HOLD_OUT_LIMIT} rows" if held_out else "",
-    )
-    return DEFAULT_HOLD_OUT_LIMIT if held_out else None
-
-
 def _check_source(source: Source, data: DataSection, task: str, columns: Mapping[str, str]) -> None:
     """What can be said of a source before it is read whole."""
     file = source.file
     if file is None:
+        if _looks_like_a_file(source.value):
+            raise ValueError(
+                f"{source.field}: '{source.value}' is not a file of a kind that is read, which are "
+                f"{', '.join(SUFFIXES)}, and no name of a split."
+            )
         if data.path is None:
             raise ValueError(
                 f"{source.field}: '{source.value}' is not a file of a known kind ({', '.join(SUFFIXES)}), and "
@@ -162,6 +141,11 @@ def _check_source(source: Source, data: DataSection, task: str, columns: Mapping
     with _named(source):
         if next(read_rows(file), None) is None:
             raise ValueError(f"{file} is empty.")
+
+
+def _looks_like_a_file(value: str) -> bool:
+    path = Path(value)
+    return "/" in value or "\\" in value or path.suffix.lower() in OTHER_KINDS
 
 
 def _check_columns(source: Source, columns: Mapping[str, str], present: list[str], has_header: bool = False) -> None:
@@ -217,8 +201,8 @@ def _load_file(source: Source, data: DataSection, columns: dict[str, str], featu
             return IterableDataset.from_generator(_role_rows, features=features, gen_kwargs=arguments)
         with open(source.file, "rb") as file:
             content = hashlib.file_digest(file, "sha256").hexdigest()
-        fingerprint = _digest(content, columns, str(features), documents, *_own_source())
-        return Dataset.from_generator(_role_rows, features=features, gen_kwargs=arguments, fingerprint=fingerprint)
+        name = fingerprint(content, columns, str(features), documents)
+        return Dataset.from_generator(_role_rows, features=features, gen_kwargs=arguments, fingerprint=name)
 
 
 def _role_rows(path: str, columns: dict[str, str], features: Features, documents: bool) -> Iterator[dict[str, Any]]:
@@ -241,8 +225,8 @@ def _load_named(source: Source, data: DataSection, columns: dict[str, str], feat
         arguments = {"with_indices": True, "remove_columns": present, "features": features}
         if data.streaming:
             return dataset.map(rename, **arguments)
-        fingerprint = _digest(dataset._fingerprint, columns, str(features), *_own_source())
-        return dataset.map(rename, new_fingerprint=fingerprint, desc=f"Reading {source.value}", **arguments)
+        name = fingerprint(dataset._fingerprint, columns, str(features))
+        return dataset.map(rename, new_fingerprint=name, desc=f"Reading {source.value}", **arguments)
 
 
 def _open_split(source: Source, data: DataSection) -> Any:
@@ -358,11 +342,10 @@ def _label_text(value: Any, column: str, place: str, given: Any = None) -> str:
 # --- holding out -----------------------------------------------------------------------------------------------------
 
 
-def _held_out(splits: Splits, source: Source, ordered: bool, limit: int | None) -> Splits:
-    train = splits["train"]
-    share, number = HOLD_OUT.fullmatch(source.value).groups()
+def _held_out(train: Dataset, source: Source, ordered: bool) -> Splits:
+    share, limit, number = HOLD_OUT.fullmatch(source.value).groups()
     count = int(number) if number else max(1, round(len(train) * float(share) / 100))
-    count = min(count, limit or count)
+    count = min(count, int(limit or count))
     if not 0 < count < len(train):
         raise ValueError(
             f"data.validation: '{source.value}' of the {len(train)} rows of data.train leaves one side empty."
@@ -370,15 +353,21 @@ def _held_out(splits: Splits, source: Source, ordered: bool, limit: int | None) 
     rows = np.arange(len(train)) if ordered else np.random.default_rng(0).permutation(len(train))
     parts = {"train": np.sort(rows[:-count]), "validation": np.sort(rows[-count:])}
     for name, indices in parts.items():
-        fingerprint = _digest(train._fingerprint, "held out", name, count, ordered)
-        parts[name] = train.select(indices, new_fingerprint=fingerprint)
-    return {**parts, **{key: split for key, split in splits.items() if key != "train"}}
+        parts[name] = train.select(
+            indices, new_fingerprint=fingerprint(train._fingerprint, "held out", name, count, ordered)
+        )
+    return parts
 
 
-def _digest(*parts: Any) -> str:
-    return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:32]
-
-
-def _own_source() -> tuple[str, str]:
-    """The code that makes rows of files: when it changes, so do the fingerprints."""
-    return inspect.getsource(readers), inspect.getsource(_to_roles) + inspect.getsource(_label_text)
+def _held_out_of_stream(train: IterableDataset, source: Source) -> Splits:
+    """The first rows, whatever the order: where a stream ends is not known."""
+    _, _, number = HOLD_OUT.fullmatch(source.value).groups()
+    if not int(number or 0):
+        raise ValueError(
+            f"data.validation: '{source.value}' holds a share of data.train out, whose length is not known with "
+            "data.streaming: name a file, a split, or a number of rows."
+        )
+    rest = train.skip(int(number))
+    if next(iter(rest), None) is None:
+        raise ValueError(f"data.validation: '{number}' rows held out of data.train leave nothing to train on.")
+    return {"train": rest, "validation": train.take(int(number))}

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -47,7 +48,11 @@ print(json.dumps(tokenizer.batch_decode(model.generate(**batch), skip_special_to
 
 
 def run_demo(
-    output_dir: str | None = None, overrides: Sequence[str] = (), max_steps: int | None = None
+    output_dir: str | None = None,
+    overrides: Sequence[str] = (),
+    max_steps: int | None = None,
+    resume: bool = False,
+    overwrite: bool = False,
 ) -> dict[str, Any]:
     """Trains the translator, shows what it learnt, and loads it where regard is not installed.
 
@@ -55,6 +60,8 @@ def run_demo(
         output_dir: the run's folder, which must not hold a run yet; by default `runs/demo`, which is replaced.
         overrides: `key=value` settings of the recipe `translation/turkish-en-tr`.
         max_steps: stop so early, for a look at how it goes.
+        resume: go on with the run in that folder.
+        overwrite: delete the run in that folder first.
 
     Returns:
         What `metrics.json` holds, with the `translations` shown, the `picture` and the translation made `elsewhere`.
@@ -73,7 +80,8 @@ def run_demo(
     recipe = load_recipe(RECIPE, settings)
     run = Path(output_dir or FOLDER)
     _show_data()
-    metrics = train(recipe, str(run), overwrite=output_dir is None)
+    replace = overwrite or (output_dir is None and not resume)
+    metrics = train(recipe, str(run), resume=resume, overwrite=replace)
     if not metrics:  # not the main process
         return {}
     test = metrics["evaluation"]["test"]
@@ -132,13 +140,24 @@ def _show_data() -> None:
 
 
 def _show_next_steps(run: Path) -> None:
+    regard, tensorboard = _command("regard"), _command("tensorboard")
     print("Next:")
     for command, why in (
-        (f'regard translate {run} "The dog saw the cat."', "another sentence"),
-        (f"tensorboard --logdir {run}", "the training, step by step"),
+        (f'{regard} translate {run} "The dog saw the cat."', "another sentence"),
+        (f"{tensorboard} --logdir {run}", "the training, step by step"),
         (f"less {run}/README.md", "the model's card, written from what was measured"),
-        ("regard demo --output runs/rotary model.position_embedding_type=rotary", "another design"),
-        ("regard train translation/multi30k-de-en data.train=my.tsv", "your own pairs"),
-        ("regard list", "all recipes"),
+        (f"{regard} demo --output runs/rotary model.position_embedding_type=rotary", "another design"),
+        (f"{regard} train translation/multi30k-de-en data.train=my.tsv", "your own pairs"),
+        (f"{regard} list", "all recipes"),
     ):
         print(f"  {command}\n      {why}")
+
+
+def _command(name: str) -> str:
+    """How the user's shell finds an installed command: by its name, or beside this interpreter."""
+    if shutil.which(name) is not None:
+        return name
+    beside = shutil.which(name, path=Path(sys.executable).parent)
+    if beside is None:
+        return f"{sys.executable} -m {name}"
+    return os.path.relpath(beside) if Path(beside).is_relative_to(Path.cwd()) else beside

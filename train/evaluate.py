@@ -2,6 +2,7 @@
 
 import dataclasses
 import os
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -22,14 +23,16 @@ SETTINGS = ("num_beams", "length_penalty", "max_new_tokens", "batch_size")
 AS_EVALUATION = "evaluated:"  # the training split is then laid out as an evaluation split is
 
 
-def evaluate_run(run: str | os.PathLike[str], split: str | None = None, **overrides: Any) -> dict[str, dict[str, Any]]:
-    """Measures a run on its recipe's data, as the end of its training did.
+def evaluate_run(
+    run: str | os.PathLike[str], split: str | None = None, overrides: Sequence[str] = (), **settings: Any
+) -> dict[str, dict[str, Any]]:
+    """Measures a run on its recipe's data, as the end of its training did. Only what is measured is read.
 
     Args:
         run: the run's folder.
         split: one split ("validation", "test", "test:<name>" or the name alone, "train"); all but "train" by default.
-        overrides: settings that differ from the recipe's: `num_beams`, `length_penalty`, `max_new_tokens`,
-            `batch_size`.
+        overrides: other data, as `key=value` pairs such as `data.test.mine=my.tsv`.
+        settings: what differs from the recipe's: `num_beams`, `length_penalty`, `max_new_tokens`, `batch_size`.
 
     Returns:
         The measures of each split. Where all splits were measured by the recipe's settings, `metrics.json` is brought
@@ -38,24 +41,32 @@ def evaluate_run(run: str | os.PathLike[str], split: str | None = None, **overri
     Raises:
         ValueError: the folder is no run, there is no such split, or a setting is not known.
     """
-    if unknown := [name for name in overrides if name not in SETTINGS]:
+    if unknown := [name for name in settings if name not in SETTINGS]:
         raise ValueError(f"There is no setting '{unknown[0]}' of an evaluation: there are {', '.join(SETTINGS)}.")
+    if others := [text for text in overrides if not text.startswith("data.")]:
+        raise ValueError(f"'{others[0]}' is no data to evaluate on, such as data.test.mine=my.tsv.")
     with quiet_libraries():
-        return _evaluate_run(run, split, overrides)
+        return _evaluate_run(run, split, overrides, settings)
 
 
-def _evaluate_run(run: str | os.PathLike[str], split: str | None, overrides: dict[str, Any]) -> dict[str, Any]:
-    recipe = load_recipe(run)
-    recipe.evaluation = dataclasses.replace(recipe.evaluation, **overrides)
+def _evaluate_run(
+    run: str | os.PathLike[str], split: str | None, overrides: Sequence[str], settings: dict[str, Any]
+) -> dict[str, Any]:
+    recipe = load_recipe(run, overrides)
+    recipe.evaluation = dataclasses.replace(recipe.evaluation, **settings)
+    chosen = _chosen(recipe.data.split_names(), split)
+    if recipe.data.streaming and "train" in chosen:
+        raise ValueError("data.streaming: the training data is read as it comes, and has no end to evaluate up to.")
     model, tokenizer = load_run(run)
-    splits = load_splits(recipe.data, recipe.task)
+    classes = sorted(model.config.id2label.items()) if recipe.task == "sequence-classification" else []
+    splits = load_splits(recipe.data, recipe.task, chosen, [label for _, label in classes] or None)
     results = {}
-    for name in _chosen(list(splits), split):
+    for name in chosen:
         key = AS_EVALUATION + name if name == "train" else name
         prepared, _ = prepare_splits({key: splits[name]}, recipe, tokenizer)
         results[name], _ = evaluate_split(model, tokenizer, recipe, prepared[key])
     records = Path(run) / METRICS
-    if split is None and not overrides and records.is_file():
+    if split is None and not overrides and not settings and records.is_file():
         write_json(records, read_json(records) | {"evaluation": results})
     return results
 

@@ -32,6 +32,10 @@ class Layout:
     block_size: int
     affixes: tuple[tuple[int, ...], tuple[int, ...]]
 
+    def __post_init__(self) -> None:
+        if self.kind == "masked" and self.block_size <= sum(map(len, self.affixes)):
+            raise ValueError(f"data.block_size: {self.block_size} leaves no room for text beside the special tokens.")
+
     @property
     def columns(self) -> list[str]:
         return ["input_ids", "position_ids", "labels"] if self.kind == "documents" else ["input_ids"]
@@ -147,9 +151,6 @@ def masked_blocks(
 ) -> Iterator[Row]:
     """Rows of at most `size` tokens: `prefix`, text, `suffix`. Inside the text `suffix` parts the documents."""
     room = size - len(prefix) - len(suffix)
-    if room < 1:
-        raise ValueError(f"data.block_size: {size} leaves no room for text beside the special tokens.")
-
     rest, waiting, held = np.empty(0, np.int32), [], 0
     for part, _ in parts:
         waiting.append(part)

@@ -136,7 +136,7 @@ def measure(
             if counts:
                 number = count_targets(inner, batch)
                 if number:
-                    total += outputs.loss.double().item() * number
+                    total += outputs.loss.item() * number  # summed in Python: not every device has float64
                 targets += number
                 examples += len(rows)
             if predict and "labels" in batch:
@@ -146,7 +146,7 @@ def measure(
             if on_step is not None:
                 on_step()
     model.train(was_training)
-    if batches.world > 1:
+    if batches.world > 1:  # never on a device without float64 (MPS), which works alone
         sums = gather(torch.tensor([[total, targets, examples]], dtype=torch.float64, device=device)).sum(dim=0)
         total, targets, examples = sums[0].item(), int(sums[1]), int(sums[2])
     result = Measurement(total / targets if targets else 0.0, targets, examples)

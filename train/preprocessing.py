@@ -2,15 +2,13 @@
 was done.
 
 Every step is cached by `datasets` under a fingerprint that is made here, from the rows' own fingerprint, the
-tokenizer, the parameters and this file's source, so that the same inputs are reused and changed ones never are. The
+tokenizer, the parameters and the code's source, so that the same inputs are reused and changed ones never are. The
 fingerprint that `datasets` makes would hash a function by its name, and a tokenizer with the padding of its last call.
 
 The layouts of text for language models are in `regard.train.layouts`.
 """
 
 import dataclasses
-import hashlib
-import inspect
 import json
 import logging
 from collections.abc import Sequence
@@ -22,7 +20,7 @@ import pyarrow.compute as pc
 from datasets import Dataset, Features, IterableDataset, List, Value
 from transformers import PreTrainedTokenizerBase
 
-from regard.train import layouts
+from regard.train.fingerprints import fingerprint
 from regard.train.layouts import Layout, special_affixes
 from regard.train.masking import IGNORED, TokenMasker, mask_tokens
 from regard.train.readers import ENDS
@@ -30,7 +28,6 @@ from regard.train.sections import Recipe
 
 logger = logging.getLogger(__name__)
 
-PREPROCESSING_VERSION = 1  # raise it when a change elsewhere (a library's) must not be served from the cache
 IDS = List(Value("int32"))
 SHUFFLE_BUFFER = 10_000  # examples of a stream among which the next is drawn
 
@@ -100,7 +97,7 @@ def prepare_splits(
     masked-lm: `input_ids`; in validation and test also `labels`: those are masked here, once, so that every evaluation
     meets the same masks; training rows are masked by the collator.
 
-    A streamed training split stays a stream, shuffled in a buffer; streamed validation and test splits are read whole.
+    A streamed training split stays a stream, shuffled in a buffer.
 
     Args:
         splits: what `load_splits` returns.
@@ -126,8 +123,6 @@ def prepare_splits(
     prepared, report = {}, DataReport()
     for name, split in splits.items():
         training = name == "train"
-        if isinstance(split, IterableDataset) and not training:
-            split = Dataset.from_list(list(split), features=split.features)
         prepared[name], report.splits[name] = prepare(split, recipe, tokenizer, training)
         if report.splits[name].examples == 0:
             raise ValueError(
@@ -177,8 +172,8 @@ def _prepare_pairs(dataset: Any, recipe: Recipe, tokenizer: Any, training: bool)
         without_targets=int((row["target_length"] == 0).sum()),
     )
     if not keep.all():
-        fingerprint = _digest(encoded._fingerprint, "usable", limits)
-        encoded = encoded.select(np.flatnonzero(keep), new_fingerprint=fingerprint)
+        name = fingerprint(encoded._fingerprint, "usable", limits)
+        encoded = encoded.select(np.flatnonzero(keep), new_fingerprint=name)
     return encoded.remove_columns(notes), report
 
 
@@ -204,9 +199,6 @@ def encode_pairs(
 def _prepare_texts(dataset: Any, recipe: Recipe, tokenizer: Any, training: bool) -> tuple[Any, SplitReport]:
     limits = {"max_length": recipe.data.max_length}
     label = dataset.features["label"]
-    wanted = recipe.model.get("num_labels")
-    if wanted is not None and wanted < label.num_classes:
-        raise ValueError(f"model.num_labels: {wanted} is less than the {label.num_classes} labels of data.train.")
     features = {"input_ids": IDS, "attention_mask": List(Value("int8"))}
     if "token_type_ids" in tokenizer.model_input_names:
         features["token_type_ids"] = List(Value("int8"))
@@ -262,8 +254,8 @@ def _prepare_stream(dataset: Any, recipe: Recipe, tokenizer: Any, training: bool
         rows = IterableDataset.from_generator(lay_out, features=Features(features), gen_kwargs=arguments)
         return rows, SplitReport(empty=None, dropped=None, truncated=None, without_targets=None)
     arguments_key = [dataclasses.asdict(layout), dataclasses.asdict(masker) if masked and not training else None]
-    fingerprint = _digest(encoded._fingerprint, arguments_key, _seed(recipe) if masked else None, _source_code())
-    rows = Dataset.from_generator(lay_out, features=Features(features), gen_kwargs=arguments, fingerprint=fingerprint)
+    name = fingerprint(encoded._fingerprint, arguments_key, _seed(recipe) if masked else None)
+    rows = Dataset.from_generator(lay_out, features=Features(features), gen_kwargs=arguments, fingerprint=name)
     return rows, _stream_report(encoded, rows, layout, masked, training)
 
 
@@ -344,14 +336,13 @@ def _map(
     }
     if isinstance(dataset, IterableDataset):
         return dataset.map(function, **arguments)
-    fingerprint = _digest(
-        dataset._fingerprint, tokenizer_state(tokenizer), function.__name__, parameters, list(features), _source_code()
-    )
-    return dataset.map(function, new_fingerprint=fingerprint, desc="Tokenising", **arguments)
+    name = fingerprint(dataset._fingerprint, tokenizer_state(tokenizer), function.__name__, parameters, list(features))
+    return dataset.map(function, new_fingerprint=name, desc="Tokenising", **arguments)
 
 
-def tokenizer_state(tokenizer: PreTrainedTokenizerBase) -> str:
-    """The tokenizer's bytes, without the padding and truncation of its last call.
+def tokenizer_state(tokenizer: PreTrainedTokenizerBase) -> list[Any]:
+    """All that decides how texts are cut: the tokenizer's bytes, without the padding and truncation of its last call,
+    and the settings that transformers keeps beside them.
 
     Raises:
         ValueError: when it has no `tokenizers` backend.
@@ -362,19 +353,7 @@ def tokenizer_state(tokenizer: PreTrainedTokenizerBase) -> str:
             f"tokenizer.path: {type(tokenizer).__name__} has no fast tokenizer: give one with a tokenizer.json."
         )
     state = json.loads(backend.to_str()) | {"padding": None, "truncation": None}
-    return json.dumps(state)
-
-
-def _source_code() -> str:
-    return (
-        inspect.getsource(inspect.getmodule(_source_code))
-        + inspect.getsource(layouts)
-        + inspect.getsource(mask_tokens)
-    )
-
-
-def _digest(*parts: Any) -> str:
-    return hashlib.sha256(json.dumps([PREPROCESSING_VERSION, *parts]).encode()).hexdigest()[:32]
+    return [state, tokenizer.split_special_tokens, tokenizer.truncation_side]
 
 
 def _seed(recipe: Recipe) -> int:

@@ -20,7 +20,19 @@ Row = tuple[str, dict[str, Any]]  # ("my.tsv, line 3", {"de": ..., "en": ...})
 PIECE_LENGTH = 4096  # characters of a text file that make a row, more or less
 LONGEST_PIECE = 4 * PIECE_LENGTH  # a line longer than this is cut before a space
 
+# Kinds of files that someone may try; the name of a split never ends so.
+OTHER_KINDS = (
+    ".arrow", ".bz2", ".doc", ".docx", ".gz", ".html", ".lz4", ".npy", ".npz", ".ods", ".odt", ".pdf", ".pkl", ".rtf",
+    ".tab", ".tar", ".tgz", ".tmx", ".xls", ".xlsx", ".xml", ".xz", ".yaml", ".yml", ".zip", ".zst",
+)  # fmt: skip
+
 TEXT, ENDS = "text", "ends_document"  # the columns of a text file's rows
+
+
+def local_file(value: str) -> Path | None:
+    """The path that a field of `data` names, if its suffix is that of a kind of file that is read."""
+    path = Path(value).expanduser()
+    return path if path.suffix.lower() in SUFFIXES else None
 
 
 def columns_of(path: Path) -> list[str]:
@@ -244,3 +256,4 @@ READERS: dict[str, Callable[[Path], Iterator[Row]]] = {
     ".tsv": _read_cells,
     ".parquet": _read_parquet,
 }
+SUFFIXES = (*READERS, ".txt")

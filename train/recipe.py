@@ -6,6 +6,7 @@ type or settings that exclude one another are refused with one clear sentence. F
 `regard.train.data`, which opens them, and the arguments' finer rules by `TrainingArguments` itself.
 """
 
+import logging
 import os
 import re
 from collections.abc import Sequence
@@ -14,7 +15,8 @@ from pathlib import Path
 from typing import Any
 
 from regard.train.checks import check_recipe, nearest
-from regard.train.sections import DataSection, EvaluationSection, Recipe, RecipeError, TokenizerSection
+from regard.train.readers import local_file
+from regard.train.sections import HOLD_OUT, DataSection, EvaluationSection, Recipe, RecipeError, TokenizerSection
 from regard.train.yaml_io import read_yaml
 
 __all__ = [
@@ -28,7 +30,11 @@ __all__ = [
     "recipe_text",
 ]
 
+logger = logging.getLogger(__name__)
+
 RUN_RECIPE = "recipe.yaml"  # a run's resolved recipe, inside the run's folder
+# Held out where someone's own training file takes the place of a data set; of a stream the length is not known.
+DEFAULT_HOLD_OUT, DEFAULT_HOLD_OUT_OF_STREAM = "5%, at most 1000", "1000"
 
 
 def list_recipes() -> list[str]:
@@ -69,6 +75,9 @@ def recipe_text(name_or_path: str | os.PathLike[str]) -> str:
 def load_recipe(name_or_path: str | os.PathLike[str], overrides: Sequence[str] = ()) -> Recipe:
     """Reads, overrides and checks a recipe.
 
+    Where `data.train` is a file and the other splits are those of the data set `data.path`, that data set is left out,
+    since it is other data: validation rows are then held out of the file, and a warning says so.
+
     Args:
         name_or_path: a shipped recipe's name (`translation/multi30k-de-en`), a path to a YAML file, or a run's folder.
         overrides: `key=value` pairs, such as `training.num_train_epochs=3` or `data.test.mine=my.tsv`; the value is
@@ -85,7 +94,35 @@ def load_recipe(name_or_path: str | os.PathLike[str], overrides: Sequence[str] =
         _apply_override(values, override)
     if "name" not in values:
         values["name"] = re.sub(r"[^\w.-]+", "-", Path(name_or_path).name.removesuffix(".yaml").removesuffix(".yml"))
-    return check_recipe(values)
+    recipe = check_recipe(values)
+    if recipe.data.path is not None and local_file(recipe.data.train) is not None:
+        _leave_out_other_data(recipe.data)
+    return recipe
+
+
+def _leave_out_other_data(data: DataSection) -> None:
+    """Names the splits that will be used with a training file: other files, and rows held out of it."""
+    left_out, path = [], data.path
+    if data.validation is not None and local_file(data.validation) is None and not HOLD_OUT.fullmatch(data.validation):
+        left_out, data.validation = ["data.validation"], None
+    sets = data.test if isinstance(data.test, dict) else {"": data.test} if data.test else {}
+    own = {name: value for name, value in sets.items() if local_file(value) is not None}
+    left_out += [f"data.test.{name}".rstrip(".") for name in sets if name not in own]
+    if left_out:
+        data.test = own if isinstance(data.test, dict) and own else None
+    data.path = data.name = None
+    if not left_out:
+        return
+    held_out = data.validation is None
+    if held_out:
+        data.validation = DEFAULT_HOLD_OUT_OF_STREAM if data.streaming else DEFAULT_HOLD_OUT
+    logger.warning(
+        "data.train is the file %s, so the splits of %s are not used (%s)%s.",
+        data.train,
+        path,
+        ", ".join(left_out),
+        f"; validation is {data.validation} rows of the file" if held_out else "",
+    )
 
 
 def _parse(text: str, where: str) -> Any:

@@ -12,7 +12,14 @@ from transformers import AutoTokenizer, TrainingArguments
 
 from regard.train import checkpoints
 from regard.train.batching import batch_by_tokens
-from regard.train.building import build_model, build_tokenizer, training_arguments, wants_tensorboard
+from regard.train.building import (
+    build_model,
+    build_tokenizer,
+    label_names,
+    load_tokenizer,
+    training_arguments,
+    wants_tensorboard,
+)
 from regard.train.callbacks import TensorBoard, duration, quiet_libraries
 from regard.train.collators import MaskedLMCollator, MaskEpochs, collator_for
 from regard.train.data import load_splits, prepare_splits
@@ -67,10 +74,10 @@ def train(
 
 
 def _train(recipe: Recipe, run: Path, args: TrainingArguments, resume: bool, overwrite: bool) -> dict[str, Any]:
-    splits, prepared, trainer, report = _prepare(recipe, run, args, resume, overwrite)
+    splits, prepared, trainer, report, checkpoint = _prepare(recipe, run, args, resume, overwrite)
     if args.process_index == 0:
         _say(f"{recipe.name}: {trainer.model.num_parameters():,} parameters\n{report}")
-    trainer.train(resume_from_checkpoint=checkpoints.last_checkpoint(run) if resume else None)
+    trainer.train(resume_from_checkpoint=checkpoint)
     trainer.model.config.use_cache = True
     trainer.save_model(str(run))
     if args.process_index != 0:
@@ -86,7 +93,8 @@ def _train(recipe: Recipe, run: Path, args: TrainingArguments, resume: bool, ove
 
 
 def _check_folder(run: Path, recipe: Recipe, resume: bool, overwrite: bool) -> None:
-    is_run = (run / RUN_RECIPE).is_file()
+    # A recipe alone may be someone's own, in a folder that must not be deleted.
+    is_run = all((run / name).is_file() for name in (RUN_RECIPE, TOKENIZER))
     if run.exists() and not run.is_dir():
         raise RecipeError(f"'{run}' is a file, not a folder for a run: choose another with --output.")
     if resume:
@@ -122,16 +130,24 @@ def _check_same(before: Recipe, now: Recipe, run: Path) -> None:
 
 def _prepare(
     recipe: Recipe, run: Path, args: TrainingArguments, resume: bool, overwrite: bool
-) -> tuple[dict[str, Any], dict[str, Any], RegardTrainer, Any]:
-    """Everything that a training needs. The folder is touched last, when nothing was found to be wrong."""
+) -> tuple[dict[str, Any], dict[str, Any], RegardTrainer, Any, Path | None]:
+    """Everything that a training needs, and the checkpoint that it goes on from. What is quickly checked comes first;
+    the folder is touched last, when nothing was found to be wrong."""
     main = args.process_index == 0
+    existing = load_tokenizer(recipe.tokenizer.path) if recipe.tokenizer.path is not None else None
     with args.main_process_first(local=False, desc="data"):
         splits = load_splits(recipe.data, recipe.task)
+        labels = label_names(recipe, splits["train"])
     with args.main_process_first(local=False, desc="tokenizer"):  # the others then find it in the folder
-        if main and not (resume and (run / TOKENIZER).is_file()):
-            tokenizer = build_tokenizer(recipe, splits["train"])
-        else:
-            tokenizer = AutoTokenizer.from_pretrained(run, trust_remote_code=False)
+        if main and resume:
+            checkpoints.tidy(run)  # before any process looks for the last one
+        before = checkpoints.last_checkpoint(run) if resume else None
+        if main and before is None:
+            tokenizer = existing or build_tokenizer(recipe, splits["train"])
+        else:  # from the checkpoint, which is complete: the run's own may have been half written
+            tokenizer = AutoTokenizer.from_pretrained(before or run, trust_remote_code=False)
+        model = build_model(recipe, tokenizer, labels)
+        collator = collator_for(recipe, tokenizer, model)
         prepared, report = prepare_splits(splits, recipe, tokenizer)
         train_dataset = prepared["train"]
         if recipe.data.streaming:
@@ -139,12 +155,12 @@ def _prepare(
         elif recipe.data.max_tokens_per_batch is not None:
             train_dataset = batch_by_tokens(train_dataset, recipe.data.max_tokens_per_batch)
             report.splits["train"].pad_share = train_dataset.pad_share
-        label = splits["train"].features.get("label")
-        model = build_model(recipe, tokenizer, None if label is None else list(label.names))
-        collator = collator_for(recipe, tokenizer, model)
         if main:
             if overwrite and run.is_dir():
-                shutil.rmtree(run)
+                replaced = run.with_name(f".{run.name}.replaced")  # killed in between, no half of a run is left
+                shutil.rmtree(replaced, ignore_errors=True)
+                run.rename(replaced)
+                shutil.rmtree(replaced)
             run.mkdir(parents=True, exist_ok=True)
             (run / METRICS).unlink(missing_ok=True)  # from here on the run is not finished
             recipe.save(run / RUN_RECIPE)
@@ -162,7 +178,7 @@ def _prepare(
         compute_metrics=_classification_metrics(recipe),
         callbacks=callbacks,
     )
-    return splits, prepared, trainer, report
+    return splits, prepared, trainer, report, before
 
 
 class EndlessStream(torch.utils.data.IterableDataset):

@@ -2,6 +2,7 @@
 
 import dataclasses
 import os
+import re
 import tempfile
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -13,6 +14,7 @@ TOKENIZER_KINDS = ("byte-bpe", "wordpiece", "unigram", "word", "char")
 PACKINGS = ("blocks", "documents")
 NUM_SPECIAL_TOKENS = 5  # <pad> <s> </s> <unk> <mask>
 BUILTIN_DATA = ("builtin:turkish",)
+HOLD_OUT = re.compile(r"(\d+(?:\.\d+)?)%(?:, at most (\d+))?|(\d+)")  # "5%", "5%, at most 1000" or "1000"
 
 CONFIG_CLASSES = {
     "transformer": "TransformerConfig",
@@ -57,13 +59,15 @@ class RecipeError(ValueError):
 
 @dataclass
 class TokenizerSection:
-    """How the tokenizer is trained from the training split, or which existing one is taken."""
+    """How the tokenizer is trained from the training split (from its first `max_texts` rows), or which existing one is
+    taken."""
 
     kind: str = "byte-bpe"
     vocab_size: int = 8000
     lowercase: bool = False
     min_frequency: int = 2
     max_length: int = 512
+    max_texts: int | None = None
     path: str | None = None
 
 
@@ -71,8 +75,8 @@ class TokenizerSection:
 class DataSection:
     """Where the examples are, which columns play which role, and how they become batches.
 
-    A split is a local file, or a split of the data set that `path` names; `validation` may also be a share (`5%`) or a
-    number (`1000`) of training rows to hold out.
+    A split is a local file, or a split of the data set that `path` names; `validation` may also be a share (`5%`, or
+    `5%, at most 1000`) or a number (`1000`) of training rows to hold out.
     """
 
     train: str
@@ -89,6 +93,13 @@ class DataSection:
     block_size: int = 128
     packing: str = "blocks"
     mask_probability: float = 0.15
+
+    def split_names(self) -> list[str]:
+        """Those that are given: "train", "validation" and "test", or "test:<name>" for each of several test sets."""
+        names = ["train"] if self.validation is None else ["train", "validation"]
+        if isinstance(self.test, dict):
+            return names + [f"test:{name}" for name in self.test]
+        return names if self.test is None else [*names, "test"]
 
 
 @dataclass

@@ -19,9 +19,10 @@ before training and before use, or keep its case.
 """
 
 import difflib
-import warnings
+import logging
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from itertools import chain, repeat
 from typing import Any
 
 from tokenizers import (
@@ -38,6 +39,8 @@ from tokenizers import (
 from transformers import PreTrainedTokenizerFast
 
 from regard.train.unigram import train_unigram
+
+logger = logging.getLogger(__name__)
 
 SPECIAL_TOKENS = {
     "pad_token": "<pad>",
@@ -101,8 +104,8 @@ def train_tokenizer(
     Args:
         texts: an iterable of texts, in any order that stays the same.
         kind: one of `KINDS`; the module's docstring says what each one keeps.
-        vocab_size: entries in all, special tokens included; `len(tokenizer)` is this or, with a warning, less, and the
-            ids are 0..len-1 without holes.
+        vocab_size: entries in all, special tokens included; `len(tokenizer)` is this or, where the texts yield no
+            more, less (which is logged, but for `char`), and the ids are 0..len-1 without holes.
         lowercase: lower-case every text (NFC first).
         min_frequency: a word (`word`), or a merge or piece of several characters, must occur so often. `char` keeps
             every character.
@@ -137,12 +140,11 @@ def train_tokenizer(
         single=single, pair=pair, special_tokens=[(token, _SPECIAL.index(token)) for token in ("<s>", "</s>")]
     )
 
-    if (size := tokenizer.get_vocab_size()) < vocab_size:
-        warnings.warn(
-            f"tokenizer.vocab_size={vocab_size} was asked for, but the texts yield only {size} entries of kind "
-            f"{kind!r} (min_frequency={min_frequency}); the model's vocab_size must be {size}.",
-            stacklevel=2,
-        )
+    if (size := tokenizer.get_vocab_size()) < vocab_size and kind != "char":  # the characters are all there are
+        logger.warning(
+            "tokenizer.vocab_size: %s entries were asked for, and the texts yield %d of kind %s (min_frequency: %d).",
+            vocab_size, size, kind, min_frequency,
+        )  # fmt: skip
     return PreTrainedTokenizerFast(
         tokenizer_object=tokenizer,
         **(SPECIAL_TOKENS | {"mask_token": _added("<mask>", kind)}),
@@ -290,7 +292,7 @@ def _wordpiece_model(counts: Counter[str], vocab_size: int, min_frequency: int) 
     )
     tokenizer = Tokenizer(models.WordPiece(unk_token="<unk>"))
     tokenizer.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
-    tokenizer.train_from_iterator(([word] * counts[word] for word in words), trainer)
+    tokenizer.train_from_iterator(chain.from_iterable(repeat(word, counts[word]) for word in words), trainer)
     return models.WordPiece(tokenizer.get_vocab(), unk_token="<unk>", continuing_subword_prefix="##")
 
 

@@ -22,7 +22,7 @@ from transformers.trainer_callback import ExportableState
 from transformers.trainer_utils import EvalLoopOutput, EvalPrediction, denumpify_detensorize
 
 from regard.train import checkpoints
-from regard.train.callbacks import EvaluateBeforeSaving, Progress
+from regard.train.callbacks import Progress, RecordBeforeSaving
 from regard.train.measure import EvaluationBatches, has_vocabulary_head, measure, takes_loss_only
 
 TRAINING_ARGUMENTS_PICKLE = "training_args.bin"
@@ -56,7 +56,7 @@ class RegardTrainer(Trainer):
         for callback in list(self.callback_handler.callbacks):
             if type(callback).__name__ in ("ProgressCallback", "NotebookProgressCallback", "PrinterCallback"):
                 self.remove_callback(callback)
-        self.add_callback(EvaluateBeforeSaving())
+        self.add_callback(RecordBeforeSaving())
         if not any(isinstance(callback, Progress) for callback in self.callback_handler.callbacks):
             self.add_callback(Progress())
 
