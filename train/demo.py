@@ -87,8 +87,8 @@ def run_demo(
     test = metrics["evaluation"]["test"]
     pairs = metrics["data"]["test"]["examples"]
     seconds = metrics["training"]["seconds"]
-    print(f"\nTrained in {duration(seconds)}. It gets {test['exact_match']:.1%} of {pairs:,} sentences right to the")
-    print("letter, whose combinations of words it has never seen.\n")
+    print(f"\nTrained in {duration(seconds)}. Of {pairs:,} sentences whose combinations of words it has never seen,")
+    print(f"{test['exact_match']:.1%} come out right to the letter.\n")
 
     with quiet_libraries():
         model, tokenizer = load_run(run)
