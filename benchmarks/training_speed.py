@@ -18,6 +18,7 @@ from transformers import PreTrainedModel
 from transformers.utils import logging
 
 from regard.benchmarks.peers import BOS, PAD, SHAPES, Batch, Shape, blocks, decoders, encoder_decoders, pairs
+from regard.evaluation.files import replacing
 from regard.train.records import environment, write_json
 
 CLOCKS = {"wall": time.perf_counter, "cpu": time.process_time}
@@ -205,9 +206,9 @@ def write(record: dict, folder: Path) -> None:
             f"{machine['torch']}, transformers {machine['transformers']}; shape `{record['shape']}`, "
             f"{record['rounds']} rounds, {record['clock']} time."
         )
-        partial = readme.with_name(".README.md.partial")
-        partial.write_text(f"{before}{BEGIN}\n{caption}\n\n{table(record['results'])}\n{END}{after}", encoding="utf-8")
-        partial.replace(readme)
+        with replacing(readme) as partial:
+            text = f"{before}{BEGIN}\n{caption}\n\n{table(record['results'])}\n{END}{after}"
+            partial.write_text(text, encoding="utf-8")
 
 
 def main(arguments: list[str] | None = None) -> int:

@@ -3,8 +3,6 @@
 Axes: T target tokens, S source tokens.
 """
 
-import os
-import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +13,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
+from regard.evaluation.files import replacing
 from regard.evaluation.tokens import readable_tokens
 
 INK, GRAY, BLUE, ORANGE = "#222222", "#8a8f98", "#3b6fb6", "#d9822b"
@@ -224,18 +223,9 @@ def _clean(axes: Any) -> None:
 
 
 def _save(figure: Figure, path: str | Path) -> Path:
-    """Writes under another name in the same folder first, so that a reader never meets half a picture."""
     path = Path(path)
     if path.suffix.lower() not in FORMATS:
         raise ValueError(f"The picture '{path}' must end in {' or '.join(FORMATS)}.")
-    path.parent.mkdir(parents=True, exist_ok=True)
-    handle, partial = tempfile.mkstemp(dir=path.parent, prefix=f".{path.stem}.", suffix=path.suffix)
-    os.close(handle)
-    try:
+    with replacing(path) as partial:
         figure.savefig(partial, format=path.suffix.lower()[1:], dpi=150)
-        os.chmod(partial, 0o644)
-        os.replace(partial, path)
-    except BaseException:
-        Path(partial).unlink(missing_ok=True)
-        raise
     return path

@@ -3,15 +3,14 @@
 A heading whose record is missing is left out. Nothing names the machine: of a path, the file and its folder are shown.
 """
 
-import os
 import shlex
 import shutil
-import tempfile
 from pathlib import Path
 from typing import Any
 
 from huggingface_hub import EvalResult, ModelCard, ModelCardData
 
+from regard.evaluation.files import replacing
 from regard.model_cards import tables
 from regard.model_cards.records import Records, data_id, is_builtin, is_on_hub, read_records, with_placeholder
 from regard.model_cards.texts import LANGUAGES, TASK_TEXTS, TaskText, decoding, language_codes, snippet
@@ -89,16 +88,10 @@ def write_card(run_dir: str | Path, path: str | Path | None = None) -> Path:
         links = {picture.name: f"images/{path.stem}-{picture.name}" for picture in _pictures(records)}
         text = render_card(run_dir, links)
         for name, link in links.items():
-            target = path.parent / link
-            target.parent.mkdir(parents=True, exist_ok=True)
-            partial = target.with_name(f".{target.name}.{os.getpid()}")
-            shutil.copyfile(records.folder / name, partial)
-            os.replace(partial, target)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.NamedTemporaryFile("w", encoding="utf-8", dir=path.parent, prefix=".card.", delete=False) as file:
-        file.write(text)
-    os.chmod(file.name, 0o644)
-    os.replace(file.name, path)
+            with replacing(path.parent / link) as partial:
+                shutil.copyfile(records.folder / name, partial)
+    with replacing(path) as partial:
+        partial.write_text(text, encoding="utf-8")
     return path
 
 

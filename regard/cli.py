@@ -278,9 +278,10 @@ def _write(text: str, path: Path | None) -> None:
         sys.stdout.buffer.write(text.encode())
         sys.stdout.buffer.flush()
         return
-    partial = path.with_name(f".{path.name}.{os.getpid()}")
-    partial.write_bytes(text.encode())
-    os.replace(partial, path)
+    from regard.evaluation.files import replacing
+
+    with replacing(path) as partial:
+        partial.write_bytes(text.encode())
 
 
 def _print_json(result: Any) -> None:

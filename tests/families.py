@@ -115,11 +115,14 @@ def listening(caplog):
     """Let pytest's `caplog` hear the library's loggers, which do not propagate, and what they say only once."""
     logger = logging.getLogger("transformers")
     transformers.utils.logging.warning_once.cache_clear()
+    level = logger.level
+    logger.setLevel(logging.WARNING)
     logger.addHandler(caplog.handler)
     try:
         yield
     finally:
         logger.removeHandler(caplog.handler)
+        logger.setLevel(level)
 
 
 def words(config: PreTrainedConfig, shape: tuple[int, ...], generator: torch.Generator) -> torch.Tensor:

@@ -7,15 +7,15 @@ import platform
 from pathlib import Path
 from typing import Any
 
+from regard.evaluation.files import replacing
+
 METRICS, HISTORY, LOSS_CURVE = "metrics.json", "history.json", "loss_curve.png"
 
 
 def write_json(path: str | os.PathLike[str], content: Any) -> None:
-    """Writes JSON under another name first: the file at `path` is complete or not there."""
-    path = Path(path)
-    partial = path.with_name(f".{path.name}.{os.getpid()}")
-    partial.write_text(json.dumps(content, ensure_ascii=False, indent=2) + "\n", encoding="utf-8")
-    os.replace(partial, path)
+    """Writes JSON, indented, in UTF-8."""
+    with replacing(path) as partial:
+        partial.write_text(json.dumps(content, ensure_ascii=False, indent=2) + "\n", encoding="utf-8")
 
 
 def read_json(path: str | os.PathLike[str]) -> Any:

@@ -10,6 +10,7 @@ import torch
 from safetensors.torch import save_file
 from transformers import AutoTokenizer, TrainingArguments
 
+from regard.evaluation.files import replacing
 from regard.train import checkpoints
 from regard.train.batching import batch_by_tokens
 from regard.train.building import (
@@ -224,9 +225,8 @@ def _average(recipe: Recipe, run: Path) -> list[int]:
         _say(f"evaluation.average_checkpoints: {wanted} are wanted and there are {len(chosen)}, which are averaged.")
     if chosen:
         weights = checkpoints.average_weights(chosen)
-        partial = run / ".averaged.safetensors"
-        save_file(weights, partial, metadata={"format": "pt"})
-        partial.replace(run / checkpoints.WEIGHTS_FILE)
+        with replacing(run / checkpoints.WEIGHTS_FILE) as partial:
+            save_file(weights, partial, metadata={"format": "pt"})
     return [checkpoints.step_of(path) for path in chosen]
 
 

@@ -3,11 +3,10 @@
 import dataclasses
 import os
 import re
-import tempfile
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
+from regard.evaluation.files import replacing
 from regard.train.yaml_io import write_yaml
 
 TOKENIZER_KINDS = ("byte-bpe", "wordpiece", "unigram", "word", "char")
@@ -133,12 +132,6 @@ class Recipe:
         return dataclasses.asdict(self)
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Writes the recipe as YAML, under another name first: the file at `path` is complete or not there."""
-        path = Path(path)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        text = write_yaml(self.to_dict())
-        with tempfile.NamedTemporaryFile(
-            "w", encoding="utf-8", dir=path.parent, prefix=f".{path.name}.", delete=False
-        ) as file:
-            file.write(text)
-        os.replace(file.name, path)
+        """Writes the recipe as YAML."""
+        with replacing(path) as partial:
+            partial.write_text(write_yaml(self.to_dict()), encoding="utf-8")

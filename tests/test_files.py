@@ -1,0 +1,31 @@
+"""Files that are complete or not there, and that others may read as any file of the user's."""
+
+import os
+
+import pytest
+
+from regard.evaluation.files import replacing
+
+
+def test_what_was_there_stays_until_all_is_written(tmp_path):
+    path = tmp_path / "new" / "notes.txt"
+    with replacing(path) as partial:
+        partial.write_text("one")
+        assert not path.exists()
+        assert partial.suffix == ".txt"
+    assert path.read_text() == "one"
+    with pytest.raises(RuntimeError), replacing(path) as partial:
+        partial.write_text("half")
+        raise RuntimeError
+    assert path.read_text() == "one"
+    assert [file.name for file in path.parent.iterdir()] == ["notes.txt"]
+
+
+def test_permissions_are_those_of_a_new_file(tmp_path):
+    before = os.umask(0o022)
+    try:
+        with replacing(tmp_path / "notes.txt") as partial:
+            partial.write_text("one")
+    finally:
+        os.umask(before)
+    assert (tmp_path / "notes.txt").stat().st_mode & 0o777 == 0o644
