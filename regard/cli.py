@@ -217,13 +217,20 @@ def list_(as_json: JsonOption = False) -> None:
     """List the recipes that come with the package."""
     from regard.train.recipe import list_recipes, recipe_text
 
-    about = {name: recipe_text(name).partition("\n")[0].removeprefix("#").strip() for name in list_recipes()}
+    about = {name: _first_sentence(recipe_text(name)) for name in list_recipes()}
     if as_json:
         _print_json([{"name": name, "about": line} for name, line in about.items()])
         return
     width = max(map(len, about), default=0)
     for name, line in about.items():
         typer.echo(f"{name:{width}}  {line}")
+
+
+def _first_sentence(recipe: str) -> str:
+    """What a recipe's opening comment begins with."""
+    opening = recipe.partition("\n#\n")[0].partition("\n\n")[0]
+    text = " ".join(line.removeprefix("#").strip() for line in opening.splitlines())
+    return text.partition(". ")[0].removesuffix(".")
 
 
 # --- Share -----------------------------------------------------------------------------------------------------------
@@ -290,7 +297,8 @@ def _print_json(result: Any) -> None:
 
 def _print_results(evaluation: dict[str, dict[str, Any]]) -> None:
     for split, measures in evaluation.items():
-        shown = (f"{k} {v:.4g}" if isinstance(v, float) else f"{k} {v}" for k, v in measures.items())
+        numbers = {name: value for name, value in measures.items() if not name.endswith("_signature")}
+        shown = (f"{k} {v:.4g}" if isinstance(v, float) else f"{k} {v}" for k, v in numbers.items())
         _write(f"{split}: {', '.join(shown)}\n", None)
 
 

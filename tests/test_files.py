@@ -7,6 +7,11 @@ import pytest
 from regard.evaluation.files import replacing
 
 
+def write_half(partial):
+    partial.write_text("half")
+    raise OSError("the disk is full")
+
+
 def test_what_was_there_stays_until_all_is_written(tmp_path):
     path = tmp_path / "new" / "notes.txt"
     with replacing(path) as partial:
@@ -14,9 +19,8 @@ def test_what_was_there_stays_until_all_is_written(tmp_path):
         assert not path.exists()
         assert partial.suffix == ".txt"
     assert path.read_text() == "one"
-    with pytest.raises(RuntimeError), replacing(path) as partial:
-        partial.write_text("half")
-        raise RuntimeError
+    with pytest.raises(OSError, match="full"), replacing(path) as partial:
+        write_half(partial)
     assert path.read_text() == "one"
     assert [file.name for file in path.parent.iterdir()] == ["notes.txt"]
 

@@ -257,6 +257,13 @@ def test_more_epochs_go_on_where_the_run_ended(files, tmp_path):
     assert (tmp_path / "two" / "model.safetensors").read_bytes() == weights[0]
 
 
+def test_a_run_too_short_for_a_log_is_finished_without_a_curve(files, tmp_path):
+    settings = ["max_steps=1", "logging_steps=50", "eval_strategy=no", "save_strategy=no"]
+    recipe = translation(files, *(f"training.{setting}" for setting in settings), "evaluation.average_checkpoints=0")
+    assert train(recipe, str(tmp_path / "short"))["training"]["steps"] == 1
+    assert "loss_curve.png" not in (tmp_path / "short" / "README.md").read_text(encoding="utf-8")
+
+
 def test_a_checkpoint_that_was_being_replaced_is_gone_on_from(files, tmp_path, monkeypatch):
     """The folder is tidied before any process looks for the last checkpoint."""
     train(translation(files), str(tmp_path / "run"))

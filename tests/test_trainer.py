@@ -28,6 +28,8 @@ from regard.train.collators import CausalLMCollator, ClassificationCollator, Seq
 from regard.train.measure import EvaluationBatches, measure
 from regard.train.trainer import RegardTrainer, TrainingDiverged
 
+from .families import listening
+
 SIZES = {"vocab_size": 23, "hidden_size": 8, "num_attention_heads": 2, "intermediate_size": 16, "dropout": 0.0}
 
 
@@ -429,3 +431,15 @@ def test_two_processes_count_nothing_twice_and_train_as_one_does(tmp_path):
 
 def _two_pairs(number):
     return list(pairs(number))
+
+
+def test_tied_weights_are_not_reported_missing_on_resume(tmp_path, caplog):
+    """A checkpoint holds them once; other keys that are missing are reported."""
+    data, settings = pairs(6), {"save_strategy": "steps", "save_steps": 1}
+    trainer_for(tmp_path, seq2seq(), Seq2SeqCollator(0), data, max_steps=1, **settings).train()
+    trainer = trainer_for(tmp_path, seq2seq(), Seq2SeqCollator(0), data, max_steps=2, **settings)
+    with listening(caplog):
+        trainer.train(resume_from_checkpoint=True)
+        assert "missing keys" not in caplog.text
+        trainer._issue_warnings_after_load(trainer.model.load_state_dict({}, strict=False))
+        assert "missing keys" in caplog.text

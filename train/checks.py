@@ -172,6 +172,13 @@ def _check_training(recipe: Recipe) -> None:
         if training.get(key, 1) < 1:
             raise RecipeError(f"training.{key}: {training[key]} is less than 1.")
 
+    for key in ("learning_rate", "warmup_steps", "weight_decay", "max_grad_norm", "adam_epsilon"):
+        if not training.get(key, 0) >= 0:  # nor a number that is none
+            raise RecipeError(f"training.{key}: {training[key]} is not a number of at least 0.")
+    for key in ("adam_beta1", "adam_beta2"):
+        if not 0 <= training.get(key, 0) < 1:
+            raise RecipeError(f"training.{key}: {training[key]} is not a number of at least 0 and below 1.")
+
     if data.max_tokens_per_batch is not None and "per_device_train_batch_size" in training:
         raise RecipeError(
             "training.per_device_train_batch_size and data.max_tokens_per_batch exclude each other: a batch holds "

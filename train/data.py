@@ -145,7 +145,7 @@ def _check_source(source: Source, data: DataSection, task: str, columns: Mapping
 
 def _looks_like_a_file(value: str) -> bool:
     path = Path(value)
-    return "/" in value or "\\" in value or path.suffix.lower() in OTHER_KINDS
+    return "/" in value or "\\" in value or value in (".", "..") or path.suffix.lower() in OTHER_KINDS
 
 
 def _check_columns(source: Source, columns: Mapping[str, str], present: list[str], has_header: bool = False) -> None:

@@ -271,7 +271,8 @@ def _evaluate_and_record(
         "evaluation": evaluation,
         "samples": sample_outputs(model, tokenizer, recipe, rows, predictions.get(shown)),
     }
-    plot_history(history, run / LOSS_CURVE)
+    if any("loss" in entry or "eval_loss" in entry for entry in history):  # a run shorter than logging_steps has none
+        plot_history(history, run / LOSS_CURVE)
     write_json(run / METRICS, metrics)
     write_card(run)
     return metrics

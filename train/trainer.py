@@ -82,6 +82,12 @@ class RegardTrainer(Trainer):
             return
         super()._run_epoch(*args, **kwargs)
 
+    def _issue_warnings_after_load(self, load_result: Any) -> None:
+        # Tied weights are saved once, so that all but one of their names are missing from every checkpoint.
+        tied = getattr(self.accelerator.unwrap_model(self.model), "all_tied_weights_keys", {})
+        load_result.missing_keys[:] = [key for key in load_result.missing_keys if key not in tied]
+        super()._issue_warnings_after_load(load_result)
+
     def compute_loss(self, model: Any, inputs: dict, return_outputs: bool = False, **kwargs: Any) -> Any:
         if self._loss_only and self.compute_loss_func is None and not return_outputs:
             inputs = {**inputs, "loss_only": True}
