@@ -74,9 +74,8 @@ class CausalLMCollator:
     """`input_ids` and `labels` (B, T), the labels unshifted (the model shifts them); the first is -100, as nothing
     predicts it.
 
-    With `position_ids` (packed documents) there is never an `attention_mask`: attention keeps the documents apart by
-    their positions only where there is none, and pads are one more document. Else there is one where something is
-    padded.
+    With `position_ids` (packed documents) there is never an `attention_mask`: the documents are kept apart by their
+    positions, and pads are one more document. Else there is one where something is padded.
     """
 
     def __init__(self, pad_token_id: int, pad_to_multiple_of: int | None = None) -> None:
