@@ -7,16 +7,20 @@ over sacrebleu, scikit-learn and seqeval. Importing this module takes seconds, b
 import difflib
 import math
 from collections.abc import Sequence
+from importlib.metadata import version
 from typing import Any
 
 import evaluate
 from datasets import Features, List, Value
 
+from regard.evaluation.likelihood import perplexity
+from regard.evaluation.moses import lowercased_moses_tokens
+
 STRING, INTEGER, NUMBER = Value("string"), Value("int64"), Value("float64")
 
 
 def get_metric(name: str) -> "LocalMetric":
-    """A fresh metric: bleu, chrf, accuracy, f1, matthews_correlation, exact_match, span_f1 or perplexity.
+    """A fresh metric by its name in `METRICS`.
 
     Raises:
         ValueError: an unknown name.
@@ -106,9 +110,44 @@ class Chrf(LocalMetric):
         return {"chrf": score, "chrf_signature": str(metric.get_signature())}
 
 
+class BleuMosesLowercase(LocalMetric):
+    """Corpus BLEU, 0 to 100, on lower-cased Moses tokens, with a signature that names every step.
+
+    Predictions and references are ordinary texts. Both are lower-cased, their punctuation is normalised and they are
+    tokenised by Moses' rules (`lowercased_moses_tokens`), and the tokens are counted as `sacrebleu -lc --tok none`
+    counts them. Published scores of small Multi30k models are of this kind. They are not those of `bleu`, and the
+    two must never stand in one column.
+
+    `compute` takes `language`, the code of the predictions' language, such as `de`.
+    """
+
+    inputs = TEXTS
+
+    def _compute(self, predictions: list[str], references: list, language: str | None = None) -> dict[str, Any]:
+        from sacrebleu.metrics import BLEU
+
+        if language is None:
+            raise ValueError(f"{self.name} tokenises by the rules of a language: give it, such as language='de'.")
+        metric = BLEU(lowercase=True, tokenize="none", force=True)
+        streams = _streams([lowercased_moses_tokens(several, language) for several in _lists(references)])
+        score = metric.corpus_score(lowercased_moses_tokens(predictions, language), streams).score
+        steps = (
+            f"pre:lowercase,normalize-punctuation.{language},tokenizer.{language}|sacremoses:{version('sacremoses')}"
+        )
+        return {
+            "bleu_moses_lowercase": score,
+            "bleu_moses_lowercase_signature": f"{metric.get_signature()}|{steps}",
+        }
+
+
+def _lists(references: list[str] | list[list[str]]) -> list[list[str]]:
+    """The references of every example as a list, also where there is one."""
+    return [[one] if isinstance(one, str) else one for one in references]
+
+
 def _streams(references: list[str] | list[list[str]]) -> list[list[str | None]]:
     """References by number, as sacrebleu wants them: the first of every example, the second of every example, ..."""
-    several = [[one] if isinstance(one, str) else one for one in references]
+    several = _lists(references)
     return [[one[i] if i < len(one) else None for one in several] for i in range(max(map(len, several)))]
 
 
@@ -118,9 +157,58 @@ class ExactMatch(LocalMetric):
     inputs = TEXTS
 
     def _compute(self, predictions: list[str], references: list) -> dict[str, float]:
-        several = [[one] if isinstance(one, str) else one for one in references]
-        pairs = zip(predictions, several, strict=True)
+        pairs = zip(predictions, _lists(references), strict=True)
         return {"exact_match": sum(p.strip() in map(str.strip, r) for p, r in pairs) / len(predictions)}
+
+
+class PhoneErrorRate(LocalMetric):
+    """Errors per hundred phones of spelling to sound: edits to the nearest pronunciation over its length, both summed
+    over all items. Lower is better; more errors than phones give more than 100.
+
+    The usual measure of the task (Yao & Zweig, 2015, "Sequence-to-sequence neural net models for grapheme-to-phoneme
+    conversion"): an edit inserts, deletes or substitutes one phone, a token between white space, and of several right
+    pronunciations the nearest counts. Where several are equally near, the shortest is taken for the length, so that a
+    tie never lowers the rate.
+    """
+
+    inputs = TEXTS
+
+    def _compute(self, predictions: list[str], references: list) -> dict[str, float]:
+        edits, phones = 0, 0
+        for prediction, several in zip(predictions, _lists(references), strict=True):
+            tokens = [reference.split() for reference in several]
+            distance, length = min((edit_distance(prediction.split(), one), len(one)) for one in tokens)
+            edits, phones = edits + distance, phones + length
+        if phones == 0:
+            raise ValueError(f"{self.name} divides by the length of the references, and all of them are empty.")
+        return {"phone_error_rate": 100 * edits / phones}
+
+
+class WordErrorRate(LocalMetric):
+    """The share of items, 0 to 100, whose prediction is none of their references, token by token. Lower is better.
+
+    The usual measure of spelling to sound beside `phone_error_rate`, from the same source: a word is right or wrong as
+    a whole, and any of its pronunciations is right. It is not the measure of that name in speech recognition, which
+    counts edits of words in a sentence.
+    """
+
+    inputs = TEXTS
+
+    def _compute(self, predictions: list[str], references: list) -> dict[str, float]:
+        pairs = zip(predictions, _lists(references), strict=True)
+        wrong = sum(p.split() not in [reference.split() for reference in r] for p, r in pairs)
+        return {"word_error_rate": 100 * wrong / len(predictions)}
+
+
+def edit_distance(one: Sequence[Any], other: Sequence[Any]) -> int:
+    """The fewest insertions, deletions and substitutions that make `one` into `other` (Levenshtein, 1966), by dynamic
+    programming over prefixes (Wagner & Fischer, 1974)."""
+    row = list(range(len(other) + 1))  # row[j]: from the items of `one` so far to the first j of `other`
+    for i, left in enumerate(one, 1):
+        diagonal, row[0] = row[0], i
+        for j, right in enumerate(other, 1):
+            diagonal, row[j] = row[j], min(row[j] + 1, row[j - 1] + 1, diagonal + (left != right))
+    return row[-1]
 
 
 class Accuracy(LocalMetric):
@@ -202,16 +290,32 @@ class Perplexity(LocalMetric):
         if sum(count) <= 0 or min(count) < 0:
             raise ValueError(f"perplexity needs at least one target, and got a count of {sum(count)}.")
         loss = math.fsum(nll_sum) / sum(count)
-        return {"perplexity": math.exp(loss) if loss < 700 else math.inf, "loss": loss}
+        return {"perplexity": perplexity(loss), "loss": loss}
 
 
 METRICS: dict[str, type[LocalMetric]] = {
     "bleu": Bleu,
+    "bleu_moses_lowercase": BleuMosesLowercase,
     "chrf": Chrf,
     "exact_match": ExactMatch,
+    "phone_error_rate": PhoneErrorRate,
+    "word_error_rate": WordErrorRate,
     "accuracy": Accuracy,
     "f1": F1,
     "matthews_correlation": MatthewsCorrelation,
     "span_f1": SpanF1,
     "perplexity": Perplexity,
 }
+
+TEXT_METRICS = tuple(name for name, metric in METRICS.items() if metric.inputs is TEXTS)
+"""Those that compare written text with references."""
+
+LOWER_IS_BETTER = {
+    "loss",
+    "perplexity",
+    "word_perplexity",
+    "pseudo_perplexity",
+    "phone_error_rate",
+    "word_error_rate",
+}
+"""Of all that is measured, what a better model has less of."""

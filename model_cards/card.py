@@ -40,7 +40,8 @@ def render_card(run_dir: str | Path, pictures: dict[str, str] | None = None) -> 
     evaluation = _numbers(records.metrics.get("evaluation", {}))
     samples = records.metrics.get("samples") or []
     generated = records.task == "causal-lm"
-    written = any(name in ("bleu", "chrf", "exact_match") for measures in evaluation.values() for name in measures)
+    measured = {name for measures in evaluation.values() for name in measures}
+    written = records.task == "translation" and not measured <= {"loss", "perplexity"}
     content = {
         "name": records.name,
         "about": _about(records, text),
@@ -49,6 +50,7 @@ def render_card(run_dir: str | Path, pictures: dict[str, str] | None = None) -> 
         "purpose": text.purpose,
         "not_for": text.not_for,
         "results": tables.result_table(evaluation),
+        "lower_is_better": tables.lower_is_better(evaluation),
         "decoding": ", ".join(f"{key}={value}" for key, value in decoding(records).items()) if written else "",
         "signatures": _signatures(records.metrics.get("evaluation", {})),
         "sample_note": text.samples,

@@ -10,16 +10,23 @@ from regard.train.callbacks import duration
 METRIC_NAMES = {
     "loss": "loss (nats)",
     "perplexity": "perplexity",
+    "word_perplexity": "perplexity per word",
+    "pseudo_perplexity": "pseudo-perplexity",
     "bleu": "BLEU",
+    "bleu_moses_lowercase": "BLEU (Moses tokens, lower-cased)",
     "chrf": "chrF",
     "exact_match": "exact match",
+    "phone_error_rate": "phone error rate",
+    "word_error_rate": "word error rate",
     "accuracy": "accuracy",
     "f1": "F1 (macro)",
     "matthews_correlation": "Matthews correlation",
     "span_f1": "span F1",
 }
-DIGITS = {"bleu": 2, "chrf": 2, "perplexity": 2}
+DIGITS = {"bleu": 2, "bleu_moses_lowercase": 2, "chrf": 2}
+DIGITS |= dict.fromkeys(("perplexity", "word_perplexity", "pseudo_perplexity"), 2)
 SHARES = ("exact_match", "accuracy")
+PERCENTAGES = ("phone_error_rate", "word_error_rate")
 
 
 def table(header: Sequence[str], rows: Iterable[Sequence[Any]], numbers_from: int | None = None) -> str:
@@ -53,6 +60,8 @@ def measure(name: str, value: Any) -> str:
         return str(value)
     if name in SHARES:
         return f"{value:.1%}"
+    if name in PERCENTAGES:
+        return f"{value:.2f}%"
     return f"{value:,.{DIGITS.get(name, 3)}f}"
 
 
@@ -68,6 +77,14 @@ def result_table(evaluation: dict[str, dict[str, Any]]) -> str:
         for split, measures in evaluation.items()
     ]
     return table(["split", *(METRIC_NAMES[name] for name in shown)], rows if shown else [], numbers_from=1)
+
+
+def lower_is_better(evaluation: dict[str, dict[str, Any]]) -> str:
+    """The measures in the result table of which less is better: "loss (nats), perplexity"; empty without any."""
+    from regard.evaluation.metrics import LOWER_IS_BETTER  # takes seconds
+
+    shown = [name for name in METRIC_NAMES if any(name in measures for measures in evaluation.values())]
+    return ", ".join(METRIC_NAMES[name] for name in shown if name in LOWER_IS_BETTER)
 
 
 def architecture_table(records: Records) -> str:
@@ -125,6 +142,7 @@ def _tokenizer(section: dict[str, Any]) -> str | None:
 def setting_table(records: Records) -> str:
     """The recipe's settings that a reader asks for first, under the recipe's own names."""
     by_tokens = records.section("data").get("max_tokens_per_batch") is not None
+    grouped = records.section("evaluation").get("group_references")
     lm, translates = records.task in ("causal-lm", "masked-lm"), records.task == "translation"
     keys = (
         ("training", ("num_train_epochs", "max_steps")),
@@ -133,12 +151,14 @@ def setting_table(records: Records) -> str:
         ("training", ("gradient_accumulation_steps",)),
         ("data", ("block_size", "packing") if lm else ()),
         ("data", ("mask_probability",) if records.task == "masked-lm" else ()),
+        ("data", ("bpe_dropout",) if records.section("data").get("bpe_dropout") else ()),
         ("training", ("learning_rate", "lr_scheduler_type", "warmup_steps", "warmup_ratio", "optim")),
         ("training", ("adam_beta1", "adam_beta2", "adam_epsilon", "weight_decay", "max_grad_norm")),
         ("model", ("dropout", "attention_dropout", "classifier_dropout", "label_smoothing")),
         ("training", ("bf16", "fp16", "seed")),
         ("evaluation", ("average_checkpoints",)),
         ("evaluation", ("num_beams", "length_penalty", "max_new_tokens") if translates else ()),
+        ("evaluation", ("group_references",) if grouped else ()),
     )
     rows = []
     for name, chosen in keys:

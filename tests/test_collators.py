@@ -11,8 +11,8 @@ from regard.train.collators import (
     CausalLMCollator,
     ClassificationCollator,
     MaskedLMCollator,
-    MaskEpochs,
     Seq2SeqCollator,
+    TellEpoch,
     collator_for,
 )
 from regard.train.masking import TokenMasker, mask_tokens
@@ -148,10 +148,10 @@ def test_masks_follow_from_seed_epoch_and_batch_alone():
     # In another epoch, and beside other rows, a row is masked otherwise.
     other_company = lists(collate([rows[0], *rows[4:]]))
     assert other_company["labels"][0] != first["labels"][0]
-    MaskEpochs(collate).on_epoch_begin(None, TrainerState(epoch=1.5), None)
+    TellEpoch(collate).on_epoch_begin(None, TrainerState(epoch=1.5), None)
     assert collate.epoch == 1
     assert lists(collate(rows)) != first
-    MaskEpochs(collate).on_epoch_begin(None, TrainerState(), None)
+    TellEpoch(collate).on_epoch_begin(None, TrainerState(), None)
     assert lists(collate(rows)) == first
 
 

@@ -5,23 +5,30 @@ import os
 import re
 import subprocess
 import sys
+from functools import cache
+from itertools import product
 
 import numpy as np
 import pytest
 import sacrebleu
 import sklearn.metrics
 
-from regard.evaluation.metrics import METRICS, get_metric
+from regard.evaluation.metrics import LOWER_IS_BETTER, METRICS, TEXT_METRICS, edit_distance, get_metric
+from regard.evaluation.moses import lowercased_moses_tokens
 
 CASES = {
     "bleu": (["the cat sat on the mat"], ["the cat sat on the mat"]),
     "chrf": (["the cat"], ["the cat"]),
     "exact_match": (["the cat"], ["the cat"]),
+    "bleu_moses_lowercase": (["the cat sat on the mat"], ["the cat sat on the mat"]),
+    "phone_error_rate": (["K AE T"], ["K AE T"]),
+    "word_error_rate": (["K AE T"], ["K AE T"]),
     "accuracy": ([1, 0], [1, 0]),
     "f1": ([1, 0], [1, 0]),
     "matthews_correlation": ([1, 0], [1, 0]),
     "span_f1": ([["B-X", "O"]], [["B-X", "O"]]),
 }
+OPTIONS = {"bleu_moses_lowercase": {"language": "en"}}
 SYSTEM = ["It is a guide to action which ensures that the military obeys.", "He read the book", "Two dogs run ."]
 REFERENCE = [
     "It is a guide to action that ensures that the military will obey.",
@@ -80,6 +87,103 @@ def test_exact_match_is_cased_and_takes_any_reference():
     metric = get_metric("exact_match")
     assert metric.compute(predictions=["Evet. ", "hayır"], references=["Evet.", "Hayır"]) == {"exact_match": 0.5}
     assert metric.compute(predictions=["b"], references=[["a", "b"]]) == {"exact_match": 1.0}
+
+
+# Lines of Multi30k's German test set of 2016, and what its own script made of them (test_2016_flickr.lc.norm.tok.de;
+# the quotation marks stand there as &quot;).
+MOSES = {
+    "Ein Mann mit einem orangefarbenen Hut, der etwas anstarrt.": (
+        "ein mann mit einem orangefarbenen hut , der etwas anstarrt ."
+    ),
+    "Ein Boston Terrier läuft über saftig-grünes Gras vor einem weißen Zaun.": (
+        "ein boston terrier läuft über saftig-grünes gras vor einem weißen zaun ."
+    ),
+    'Eine Frau auf einem Boot namens "El Corazon" lässt schwarze Gewichte ins Wasser fallen.': (
+        'eine frau auf einem boot namens " el corazon " lässt schwarze gewichte ins wasser fallen .'
+    ),
+    "Zwei Männer in Schwarz in einer Stadt": "zwei männer in schwarz in einer stadt",
+}
+
+
+def test_moses_tokens_are_those_of_multi30k():
+    assert lowercased_moses_tokens(MOSES, "de") == list(MOSES.values())
+    assert lowercased_moses_tokens(["Don't!"], "en") == ["don 't !"]
+    assert lowercased_moses_tokens(["Er sagt: „Ja“ – und geht…"], "de") == ['er sagt : " ja " - und geht ...']
+    with pytest.raises(ValueError, match="'xx' is not a language that sacremoses knows: as, bn"):
+        lowercased_moses_tokens(["a"], "xx")
+
+
+def test_bleu_on_lower_cased_moses_tokens_is_what_sacrebleu_counts_on_the_tokens():
+    """The tokens stand here as Moses sets them; sacrebleu is called on them as by `sacrebleu -lc --tok none`."""
+    predictions = ["Ein Mann, der läuft.", "Zwei Hunde im saftig-grünen Gras spielen"]
+    references = ["Ein Mann läuft, der singt.", "Zwei Hunde spielen im saftig-grünen Gras."]
+    second = ["ein mann der läuft!", "Hunde im Gras"]
+    tokens = ["ein mann , der läuft .", "zwei hunde im saftig-grünen gras spielen"]
+    reference_tokens = ["ein mann läuft , der singt .", "zwei hunde spielen im saftig-grünen gras ."]
+    counted = sacrebleu.corpus_bleu(tokens, [reference_tokens], lowercase=True, tokenize="none", force=True)
+    metric = get_metric("bleu_moses_lowercase")
+    result = metric.compute(predictions=predictions, references=references, language="de")
+    assert result["bleu_moses_lowercase"] == pytest.approx(counted.score)
+    assert re.fullmatch(
+        r"nrefs:1\|case:lc\|eff:no\|tok:none\|smooth:exp\|version:[\d.]+"
+        r"\|pre:lowercase,normalize-punctuation.de,tokenizer.de\|sacremoses:[\d.]+",
+        result["bleu_moses_lowercase_signature"],
+    )
+    both = [list(pair) for pair in zip(references, second, strict=True)]
+    result = metric.compute(predictions=predictions, references=both, language="de")
+    second_tokens = ["ein mann der läuft !", "hunde im gras"]
+    counted = sacrebleu.corpus_bleu(tokens, [reference_tokens, second_tokens], tokenize="none", force=True)
+    assert result["bleu_moses_lowercase"] == pytest.approx(counted.score)
+    with pytest.raises(ValueError, match="by the rules of a language: give it, such as language='de'"):
+        metric.compute(predictions=predictions, references=references)
+
+
+def test_edit_distance_against_the_recursive_definition():
+    """Every pair of sequences of up to four of two items."""
+
+    @cache
+    def distance(a, b):
+        if not a or not b:
+            return len(a) + len(b)
+        if a[0] == b[0]:
+            return distance(a[1:], b[1:])
+        return 1 + min(distance(a[1:], b), distance(a, b[1:]), distance(a[1:], b[1:]))
+
+    sequences = ["".join(letters) for n in range(5) for letters in product("xy", repeat=n)]
+    assert all(edit_distance(a, b) == distance(a, b) for a in sequences for b in sequences)
+    assert edit_distance("kitten", "sitting") == 3
+    assert edit_distance(["AA", "B"], ["AAB"]) == 2  # tokens, not characters
+
+
+def test_phone_error_rate_by_hand():
+    """Against one reference each: 1 substitution in 3, 1 insertion in 2, 2 deletions in 4, none in 1."""
+    predictions = ["K AH T", "B OW T", "S T", "AH"]
+    references = ["K AE T", "B OW", "S AA R T", "AH"]
+    result = get_metric("phone_error_rate").compute(predictions=predictions, references=references)
+    assert result == {"phone_error_rate": pytest.approx(100 * (1 + 1 + 2 + 0) / (3 + 2 + 4 + 1))}
+    result = get_metric("word_error_rate").compute(predictions=predictions, references=references)
+    assert result == {"word_error_rate": 75.0}
+
+
+def test_the_nearest_pronunciation_counts_and_of_equally_near_ones_the_shortest():
+    rate = get_metric("phone_error_rate")
+    several = [["T AH M EY T OW", "T AH M AA T OW"]]
+    assert rate.compute(predictions=["T AH M AA T OW"], references=several) == {"phone_error_rate": 0.0}
+    wrong = rate.compute(predictions=["T M AA T OW"], references=several)
+    assert wrong == {"phone_error_rate": pytest.approx(100 / 6)}
+    for tied in (["AH", "AH B K"], ["AH B K", "AH"]):  # one edit from either, in either order
+        assert rate.compute(predictions=["AH B"], references=[tied]) == {"phone_error_rate": 100.0}
+    assert rate.compute(predictions=["AH  B "], references=[["AH B", "AH"]]) == {"phone_error_rate": 0.0}
+    predictions, references = ["T AH M AA T OW ", "B"], [*several, ["B AH", "B IY"]]
+    right = get_metric("word_error_rate").compute(predictions=predictions, references=references)
+    assert right == {"word_error_rate": 50.0}
+    with pytest.raises(ValueError, match="divides by the length of the references"):
+        rate.compute(predictions=["AH"], references=[""])
+
+
+def test_what_is_better():
+    assert set(METRICS) & LOWER_IS_BETTER == {"perplexity", "phone_error_rate", "word_error_rate"}
+    assert {"bleu", "bleu_moses_lowercase", "chrf", "exact_match"} == set(TEXT_METRICS) - LOWER_IS_BETTER
 
 
 PREDICTED, GOLD = [0, 2, 1, 0, 0, 1, 1, 2, 0], [0, 1, 2, 0, 1, 1, 1, 0, 0]
@@ -182,7 +286,8 @@ for name in METRICS:
     if name == "perplexity":
         print(name, get_metric(name).compute(nll_sum=[1.0], count=[2]))
     else:
-        print(name, get_metric(name).compute(predictions=cases[name][0], references=cases[name][1]))
+        options = {OPTIONS!r}.get(name, {{}})
+        print(name, get_metric(name).compute(predictions=cases[name][0], references=cases[name][1], **options))
 """
     hidden = {"HF_EVALUATE_OFFLINE", "HF_DATASETS_OFFLINE", "HF_HUB_OFFLINE", "HF_DATASETS_CACHE", "HF_MODULES_CACHE"}
     environment = {key: value for key, value in os.environ.items() if key not in hidden}

@@ -141,6 +141,44 @@ def test_declared_losses():
         assert tokenizer("ko\u0308pekler")["input_ids"] == tokenizer("köpekler")["input_ids"]
 
 
+PHONES = r"[A-Z]+|[^\sA-Z]"
+
+
+def test_a_pattern_says_what_a_word_is(tmp_path):
+    texts = ["photon", "F OW T AA N", "o'er-2.", "OW ER T UW ##"]
+    trained("word", texts=texts, pattern=PHONES, min_frequency=1, template="eos").save_pretrained(tmp_path)
+    tokenizer = AutoTokenizer.from_pretrained(tmp_path)
+    assert tokenizer.tokenize("photon o'er-2.") == list("photono'er-2.")
+    assert tokenizer.tokenize("F OW\tT  AA N") == ["F", "OW", "T", "AA", "N"]
+    assert set(tokenizer.get_vocab()) == {*SPECIAL, *"photnr'e-2.#", "F", "OW", "T", "AA", "N", "ER", "UW"}
+    assert round_trip(tokenizer, "F OW T AA N") == "F OW T AA N"
+    assert round_trip(tokenizer, "  F  OW ") == "F OW"
+    assert round_trip(tokenizer, "T # . OW") == "T # . OW"  # one space between any two, whatever they are
+    assert tokenizer("F ZH")["input_ids"][1:] == [tokenizer.unk_token_id, tokenizer.eos_token_id]
+    padded = [tokenizer("F OW")["input_ids"] + [0, 0]]
+    assert tokenizer.batch_decode(padded, skip_special_tokens=True) == ["F OW"]
+
+
+def test_a_pattern_drops_what_it_does_not_match_and_may_take_lower_case():
+    tokenizer = trained("word", texts=["AB12cd", "ab"], pattern="[a-z]+", min_frequency=1, lowercase=True)
+    assert tokenizer.tokenize("AB12cd") == ["ab", "cd"]
+    assert round_trip(tokenizer, "AB12cd") == "ab cd"
+
+
+@pytest.mark.parametrize(
+    ("kind", "pattern", "sentence"),
+    [
+        ("word", "[A-", r"tokenizer.pattern='\[A-' is not a regular expression: .*premature end of char-class\."),
+        ("char", "[A-Z]", r"tokenizer.pattern='\[A-Z\]' is for kind 'word', and tokenizer.kind is 'char'\."),
+        ("word", "[0-4]x", r"tokenizer.pattern='\[0-4\]x' matches nothing in the texts\."),
+        ("word", "", "tokenizer.pattern='' matches nothing in the texts"),
+    ],
+)
+def test_a_pattern_that_cannot_work_is_refused(kind, pattern, sentence):
+    with pytest.raises(ValueError, match=sentence):
+        train_tokenizer(TEXTS, kind, 100, pattern=pattern)
+
+
 def test_lowercase_follows_unicode_not_turkish():
     tokenizer = trained("byte-bpe", lowercase=True)
     assert round_trip(tokenizer, "KEDI Fareyi") == "kedi fareyi"

@@ -39,7 +39,8 @@ class TokenBatches(torch.utils.data.Dataset):
 def batch_by_tokens(dataset: Dataset, max_tokens: int) -> TokenBatches:
     """Sorts the examples by their lengths and cuts the order into batches.
 
-    A batch of n examples holds n x max(longest source, longest target) <= max_tokens positions.
+    A batch of n examples holds n x max(longest source, longest target) <= max_tokens positions, by the lengths that
+    the tokenizer gives: rows that `data.bpe_dropout` cuts anew are longer, and the batches stay.
 
     Args:
         dataset: with a column `input_ids`, and perhaps `labels`, of lists.

@@ -1,6 +1,6 @@
 """From a checked recipe to the objects of a training: arguments, tokenizer, model."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
@@ -9,6 +9,7 @@ from transformers.integrations import get_available_reporting_integrations
 from transformers.trainer_utils import set_seed
 
 import regard.modeling
+from regard.train.muon import MUON, build_muon, muon_options
 from regard.train.sections import CONFIG_CLASSES, Recipe, RecipeError
 from regard.train.tokenization import TASK_OPTIONS, train_tokenizer
 
@@ -48,6 +49,8 @@ def training_arguments(recipe: Recipe, output_dir: str) -> TrainingArguments:
     if recipe.data.streaming:
         # Else the main process reads for all and joins their batches, which fails where their widths differ.
         settings["accelerator_config"] = {"dispatch_batches": False}
+    if given.get("optim") == MUON:  # none of TrainingArguments' own: Trainer is given it by itself
+        given = {key: value for key, value in given.items() if key not in ("optim", "optim_args")}
     given["report_to"] = [name for name in _reports(given.get("report_to")) if name != "tensorboard"]
     if given.get("load_best_model_at_end") and recipe.evaluation.average_checkpoints:
         raise RecipeError(
@@ -58,6 +61,13 @@ def training_arguments(recipe: Recipe, output_dir: str) -> TrainingArguments:
         return TrainingArguments(output_dir=output_dir, **settings | given)
     except (ValueError, TypeError) as error:
         raise RecipeError(f"training: {' '.join(str(error).split())}") from error
+
+
+def optimizer_factory(recipe: Recipe, args: TrainingArguments) -> tuple[Callable, dict[str, Any]] | None:
+    """Trainer's `optimizer_cls_and_kwargs`, where the optimiser is not one of its own."""
+    if recipe.training.get("optim") != MUON:
+        return None
+    return lambda: build_muon, {"args": args, **muon_options(recipe.training.get("optim_args"))}
 
 
 def wants_tensorboard(recipe: Recipe) -> bool:
@@ -90,6 +100,7 @@ def build_tokenizer(recipe: Recipe, train_split: Any) -> PreTrainedTokenizerBase
         _texts(train_split, section.max_texts),
         section.kind,
         section.vocab_size,
+        pattern=section.pattern,
         lowercase=section.lowercase,
         min_frequency=section.min_frequency,
         max_length=section.max_length,

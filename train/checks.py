@@ -91,6 +91,8 @@ def _check_tokenizer(recipe: Recipe) -> None:
         _leave_out_what_a_tokenizer_settles(tokenizer)
     _check_choice(tokenizer.kind, TOKENIZER_KINDS, "tokenizer.kind")
     _check_least(tokenizer, "tokenizer", min_frequency=1, max_length=1, vocab_size=NUM_SPECIAL_TOKENS + 1)
+    if tokenizer.pattern is not None:
+        _check_pattern(tokenizer)
     if tokenizer.path is None and tokenizer.kind == "byte-bpe" and tokenizer.vocab_size < 256 + NUM_SPECIAL_TOKENS:
         raise RecipeError(
             f"tokenizer.vocab_size: {tokenizer.vocab_size} is too small for byte-bpe, which needs the 256 bytes and "
@@ -101,6 +103,15 @@ def _check_tokenizer(recipe: Recipe) -> None:
         _check_least(tokenizer, "tokenizer", max_texts=1)
     elif recipe.data.streaming and tokenizer.path is None:
         tokenizer.max_texts = STREAMED_TEXTS
+
+
+def _check_pattern(tokenizer: TokenizerSection) -> None:
+    from regard.train.tokenization import check_pattern
+
+    try:
+        check_pattern(tokenizer.kind, tokenizer.pattern)
+    except ValueError as error:
+        raise RecipeError(str(error)) from error
 
 
 def _leave_out_what_a_tokenizer_settles(tokenizer: TokenizerSection) -> None:
@@ -132,8 +143,26 @@ def _check_data(recipe: Recipe) -> None:
         _check_least(data, "data", max_tokens_per_batch=1)
     if not 0 < data.mask_probability < 1:
         raise RecipeError(f"data.mask_probability: {data.mask_probability} is not between 0 and 1.")
+    _check_bpe_dropout(recipe)
     if data.path is not None and data.path.startswith("builtin:"):
         _check_choice(data.path, BUILTIN_DATA, "data.path")
+
+
+def _check_bpe_dropout(recipe: Recipe) -> None:
+    data, tokenizer = recipe.data, recipe.tokenizer
+    if not 0 <= data.bpe_dropout < 1:
+        raise RecipeError(f"data.bpe_dropout: {data.bpe_dropout} is not a number of at least 0 and below 1.")
+    if data.bpe_dropout == 0:
+        return
+    if recipe.task != "translation":
+        raise RecipeError(f"data.bpe_dropout is for the task translation, not for {recipe.task}: leave it out.")
+    if data.streaming:
+        raise RecipeError("data.bpe_dropout cuts rows anew in each epoch, which a stream has not: leave out one.")
+    if tokenizer.path is None and tokenizer.kind != "byte-bpe":
+        raise RecipeError(
+            f"data.bpe_dropout skips merges of byte pairs, which a tokenizer of kind '{tokenizer.kind}' has not: set "
+            "tokenizer.kind=byte-bpe."
+        )
 
 
 def _check_evaluation(recipe: Recipe) -> None:
@@ -152,15 +181,54 @@ def _check_evaluation(recipe: Recipe) -> None:
                 f"evaluation.metrics: '{metric}' does not fit the task {recipe.task}, which takes {_either(fitting)}."
             )
         _check_choice(metric, fitting, "evaluation.metrics")
+    _check_least(evaluation, "evaluation", pseudo_perplexity_rows=1)
+    if evaluation.stride is not None:
+        if recipe.task != "causal-lm" or recipe.data.packing != "blocks":
+            raise RecipeError(
+                "evaluation.stride is for the task causal-lm with data.packing: blocks."
+            )
+        if not 1 <= evaluation.stride < recipe.data.block_size:
+            raise RecipeError(
+                f"evaluation.stride: {evaluation.stride} is not between 1 and data.block_size - 1, "
+                f"{recipe.data.block_size - 1}."
+            )
+    if "bleu_moses_lowercase" in evaluation.metrics:
+        _check_moses_language(recipe.data.target_language)
+    if evaluation.group_references and recipe.task != "translation":
+        raise RecipeError(
+            f"evaluation.group_references: the task {recipe.task} has no references: it is translation's."
+        )
+
+
+def _check_moses_language(language: str | None) -> None:
+    from regard.evaluation.moses import moses_languages
+
+    if language is None:
+        raise RecipeError(
+            "evaluation.metrics: 'bleu_moses_lowercase' tokenises by the rules of a language: name that of the target "
+            "in data.target_language, such as 'de'."
+        )
+    if language not in (known := moses_languages()):
+        raise RecipeError(
+            f"data.target_language: 'bleu_moses_lowercase' has no rules for '{language}', only for {', '.join(known)}."
+        )
 
 
 def _check_training(recipe: Recipe) -> None:
+    from regard.train.muon import MUON, muon_options
+
     training, data, evaluation = recipe.training, recipe.data, recipe.evaluation
     fields = _training_fields()
     for key, reason in RESERVED_TRAINING_KEYS.items():
         if key in training:
             raise RecipeError(f"training.{key} does not belong in a recipe: {reason}.")
     _check_keys(training, fields, "training.", "argument")
+    if training.get("optim") == MUON:  # ours, beside those of TrainingArguments
+        try:
+            muon_options(training.get("optim_args"))
+        except ValueError as error:
+            raise RecipeError(str(error)) from error
+        fields = fields | {"optim": str}
     for key, value in training.items():
         typed = _typed(value, fields[key], f"training.{key}")
         training[key] = value if isinstance(value, int) else typed  # 800 steps stay 800, though the field says float

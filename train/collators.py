@@ -20,6 +20,7 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase, TrainerCallba
 
 from regard.train.masking import IGNORED, TokenMasker, mask_tokens
 from regard.train.sections import Recipe
+from regard.train.subword_dropout import SubwordDropout
 
 Example = dict[str, Any]
 Features = Sequence[Example] | Sequence[Sequence[Example]]
@@ -32,7 +33,7 @@ def collator_for(
 
     Raises:
         ValueError: when the tokenizer lacks a pad token, or the mask token that masked-lm needs, or has more tokens
-            than the model.
+            than the model, or when `data.bpe_dropout` does not fit it.
     """
     if tokenizer.pad_token_id is None:
         raise ValueError("The tokenizer has no pad token, which batches need: set its pad_token.")
@@ -40,14 +41,46 @@ def collator_for(
         raise ValueError(
             f"model.vocab_size: {model.config.vocab_size} is less than the {len(tokenizer)} tokens of the tokenizer."
         )
+    data, seed = recipe.data, recipe.training.get("seed", 42)
+    if recipe.task == "translation" and data.bpe_dropout > 0:
+        dropout = SubwordDropout.of(tokenizer, data.bpe_dropout)
+        limits = data.max_source_length, data.max_target_length
+        return ResegmentingCollator(tokenizer.pad_token_id, dropout, seed, *limits)
     if recipe.task == "translation":
         return Seq2SeqCollator(tokenizer.pad_token_id)
     if recipe.task == "causal-lm":
         return CausalLMCollator(tokenizer.pad_token_id)
     if recipe.task == "masked-lm":
-        masker = TokenMasker.of(tokenizer, recipe.data.mask_probability)
-        return MaskedLMCollator(tokenizer.pad_token_id, masker, seed=recipe.training.get("seed", 42))
+        masker = TokenMasker.of(tokenizer, data.mask_probability)
+        return MaskedLMCollator(tokenizer.pad_token_id, masker, seed=seed)
     return ClassificationCollator(tokenizer.pad_token_id)
+
+
+class EpochCollator:
+    """A collator that does otherwise in each epoch; `TellEpoch` tells it which one begins.
+
+    The number is in shared memory, so that workers of a loader that outlive an epoch learn of the next.
+    """
+
+    def __init__(self) -> None:
+        self._epoch = torch.zeros((), dtype=torch.int64).share_memory_()
+
+    @property
+    def epoch(self) -> int:
+        return int(self._epoch)
+
+    def set_epoch(self, epoch: int) -> None:
+        self._epoch.fill_(epoch)
+
+
+class TellEpoch(TrainerCallback):
+    """Tells an `EpochCollator` which epoch begins."""
+
+    def __init__(self, collator: EpochCollator) -> None:
+        self.collator = collator
+
+    def on_epoch_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        self.collator.set_epoch(int(state.epoch or 0))
 
 
 class Seq2SeqCollator:
@@ -68,6 +101,43 @@ class Seq2SeqCollator:
             "attention_mask": attention_mask(sources, self.multiple),
             "labels": padded(rows_of(examples, "labels"), IGNORED, self.multiple),
         }
+
+
+class ResegmentingCollator(EpochCollator, Seq2SeqCollator):
+    """A `Seq2SeqCollator` that cuts words anew (`data.bpe_dropout`) in rows that have a number, `row`: those of
+    training.
+
+    How a row is cut is a function of (seed, epoch, row) alone: not of the batch, the process or the worker, nor of
+    where a run was resumed. A side that would be longer than allowed stays as the tokenizer cuts it.
+    """
+
+    def __init__(
+        self,
+        pad_token_id: int,
+        dropout: SubwordDropout,
+        seed: int,
+        max_source_length: int,
+        max_target_length: int,
+        pad_to_multiple_of: int | None = None,
+    ) -> None:
+        EpochCollator.__init__(self)
+        Seq2SeqCollator.__init__(self, pad_token_id, pad_to_multiple_of)
+        self.dropout = dropout
+        self.seed = seed
+        self.sides = (
+            ("input_ids", "source_words", max_source_length),
+            ("labels", "target_words", max_target_length),
+        )
+
+    def __call__(self, features: Features) -> dict[str, Tensor]:
+        epoch = self.epoch
+        examples = [self.cut(example, epoch) if "row" in example else example for example in flat(features)]
+        return super().__call__(examples)
+
+    def cut(self, example: Example, epoch: int) -> Example:
+        generator = np.random.default_rng([self.seed, epoch, example["row"]])
+        cut = {name: self.dropout.cut(example[name], example[words], generator) for name, words, _ in self.sides}
+        return {name: cut[name] if len(cut[name]) <= limit else example[name] for name, _, limit in self.sides}
 
 
 class CausalLMCollator:
@@ -96,25 +166,22 @@ class CausalLMCollator:
         return batch
 
 
-class MaskedLMCollator:
+class MaskedLMCollator(EpochCollator):
     """Masks rows anew each time they are seen; rows that come with `labels` (evaluation) are masked already.
 
     The masks are a function of the seed, the epoch and the batch: its tokens and their order. So a resumed run meets
     the masks that the whole run met, whatever else draws from the global generators, and a row that comes in another
-    company, or in another epoch, is masked otherwise. `MaskEpochs` tells the epoch.
+    company, or in another epoch, is masked otherwise.
     """
 
     def __init__(
         self, pad_token_id: int, masker: TokenMasker, seed: int, pad_to_multiple_of: int | None = None
     ) -> None:
+        super().__init__()
         self.pad_token_id = pad_token_id
         self.masker = masker
         self.seed = seed
         self.multiple = pad_to_multiple_of
-        self.epoch = 0
-
-    def set_epoch(self, epoch: int) -> None:
-        self.epoch = epoch
 
     def __call__(self, features: Features) -> dict[str, Tensor]:
         examples = flat(features)
@@ -137,16 +204,6 @@ class MaskedLMCollator:
         generator = np.random.default_rng([self.seed, self.epoch, int.from_bytes(key, "little")])
         masked, labels = mask_tokens(ids, self.masker, generator)
         return np.split(masked, ends[:-1]), np.split(labels, ends[:-1])
-
-
-class MaskEpochs(TrainerCallback):
-    """Tells a `MaskedLMCollator` which epoch begins."""
-
-    def __init__(self, collator: MaskedLMCollator) -> None:
-        self.collator = collator
-
-    def on_epoch_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        self.collator.set_epoch(int(state.epoch or 0))
 
 
 class ClassificationCollator:

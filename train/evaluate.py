@@ -9,16 +9,17 @@ from typing import Any
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from regard.evaluation.generation import generate_text, load_run, translate
-from regard.evaluation.metrics import get_metric
+from regard.evaluation.likelihood import perplexity, pseudo_log_likelihood
+from regard.evaluation.metrics import TEXT_METRICS, get_metric
 from regard.train.callbacks import quiet_libraries
 from regard.train.collators import collator_for
 from regard.train.data import load_splits, prepare_splits
+from regard.train.masking import IGNORED
 from regard.train.measure import EvaluationBatches, has_vocabulary_head, measure
 from regard.train.recipe import load_recipe
 from regard.train.records import METRICS, read_json, write_json
 from regard.train.sections import EvaluationSection, Recipe
 
-TEXT_METRICS = ("bleu", "chrf", "exact_match")
 SETTINGS = ("num_beams", "length_penalty", "max_new_tokens", "batch_size")
 AS_EVALUATION = "evaluated:"  # the training split is then laid out as an evaluation split is
 
@@ -63,8 +64,8 @@ def _evaluate_run(
     results = {}
     for name in chosen:
         key = AS_EVALUATION + name if name == "train" else name
-        prepared, _ = prepare_splits({key: splits[name]}, recipe, tokenizer)
-        results[name], _ = evaluate_split(model, tokenizer, recipe, prepared[key])
+        prepared, report = prepare_splits({key: splits[name]}, recipe, tokenizer)
+        results[name], _ = evaluate_split(model, tokenizer, recipe, prepared[key], report.splits[key].words)
     records = Path(run) / METRICS
     if split is None and not overrides and not settings and records.is_file():
         write_json(records, read_json(records) | {"evaluation": results})
@@ -81,9 +82,14 @@ def _chosen(names: list[str], split: str | None) -> list[str]:
 
 
 def evaluate_split(
-    model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, recipe: Recipe, dataset: Any
+    model: PreTrainedModel,
+    tokenizer: PreTrainedTokenizerBase,
+    recipe: Recipe,
+    dataset: Any,
+    words: int | None = None,
 ) -> tuple[dict[str, Any], list | None]:
-    """Loss and metrics of a model on a prepared split, and its translations or predicted classes."""
+    """Loss and metrics of a model on a prepared split, and its translations (of each of its `items`) or predicted
+    classes. `words` is the length of the split's text, for `word_perplexity`."""
     evaluation = recipe.evaluation
     classifies = recipe.task == "sequence-classification"
     batches = EvaluationBatches(dataset, evaluation.batch_size, collator_for(recipe, tokenizer, model))
@@ -91,16 +97,48 @@ def evaluate_split(
     measures: dict[str, Any] = {"loss": result.loss}
     if has_vocabulary_head(model):
         measures["perplexity"] = result.perplexity
+    if "word_perplexity" in evaluation.metrics and words:
+        measures["word_perplexity"] = perplexity(result.loss * result.targets / words)
+    if "pseudo_perplexity" in evaluation.metrics:
+        measures |= pseudo_perplexity(model, tokenizer, dataset, evaluation)
     predictions, references, metrics = None, None, []
     if classifies:
         metrics = evaluation.metrics
         predictions, references = result.predictions.tolist(), result.labels.tolist()
     elif recipe.task == "translation" and (metrics := [m for m in evaluation.metrics if m in TEXT_METRICS]):
-        predictions = translate(model, tokenizer, dataset["source"][:], **generation(evaluation))
-        references = dataset["target"][:]
+        sources, references = items(recipe, dataset)
+        predictions = translate(model, tokenizer, sources, **generation(evaluation))
     for name in metrics:
-        measures |= get_metric(name).compute(predictions=predictions, references=references)
+        options = {"language": recipe.data.target_language} if name == "bleu_moses_lowercase" else {}
+        measures |= get_metric(name).compute(predictions=predictions, references=references, **options)
     return measures, predictions
+
+
+def pseudo_perplexity(
+    model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, dataset: Any, evaluation: EvaluationSection
+) -> dict[str, Any]:
+    """Of some rows, evenly spread over the split, since each of their tokens takes a pass of its own."""
+    rows = [unmasked(dataset[i]) for i in _spread(len(dataset), evaluation.pseudo_perplexity_rows)]
+    total, tokens = pseudo_log_likelihood(model, tokenizer, rows, evaluation.batch_size)
+    return {"pseudo_perplexity": perplexity(-total / tokens), "pseudo_perplexity_tokens": tokens}
+
+
+def unmasked(row: dict[str, list[int]]) -> list[int]:
+    """The ids of a row of evaluation as they were before it was masked."""
+    pairs = zip(row["input_ids"], row["labels"], strict=True)
+    return [token if label == IGNORED else label for token, label in pairs]
+
+
+def items(recipe: Recipe, rows: Any) -> tuple[list[str], list[list[str]]]:
+    """What is translated, and the references of each: every row with its own or, with `evaluation.group_references`,
+    every source once with all of its own, each of them once, in the order in which they come."""
+    sources, targets = rows["source"][:], rows["target"][:]
+    if not recipe.evaluation.group_references:
+        return sources, [[target] for target in targets]
+    grouped: dict[str, dict[str, None]] = {}
+    for source, target in zip(sources, targets, strict=True):
+        grouped.setdefault(source, {})[target] = None
+    return list(grouped), [list(several) for several in grouped.values()]
 
 
 def generation(evaluation: EvaluationSection) -> dict[str, Any]:
@@ -118,7 +156,7 @@ def sample_outputs(
     """What the model makes of some rows, spread evenly over a split; a language model's are texts from nothing.
 
     Args:
-        rows: the split, with columns named by role.
+        rows: the split, with columns named by role. Where rows are grouped, all references of a source are shown.
         predictions: what `evaluate_split` returned, if it was of this split.
     """
     number = recipe.evaluation.samples
@@ -128,18 +166,25 @@ def sample_outputs(
         return [{"source": "", "target": "", "prediction": text} for text in texts]
     if recipe.task == "masked-lm" or rows is None or number == 0:
         return []
-    number = min(number, len(rows))
-    chosen = [i * len(rows) // number for i in range(number)]
     if recipe.task == "translation":
-        sources, targets = ([rows[i][role] for i in chosen] for role in ("source", "target"))
+        all_sources, references = items(recipe, rows)
+        chosen = _spread(len(all_sources), number)
+        sources, targets = [all_sources[i] for i in chosen], [" / ".join(references[i]) for i in chosen]
         if predictions is None:
             written = translate(model, tokenizer, sources, **generation(recipe.evaluation))
         else:
             written = [predictions[i] for i in chosen]
     else:
+        chosen = _spread(len(rows), number)
         names = model.config.id2label
         sources = [" ||| ".join(rows[i][c] for c in ("text", "text_pair") if c in rows[i]) for i in chosen]
         targets = [names[rows[i]["label"]] for i in chosen]
         written = [names[predictions[i]] for i in chosen]
     columns = zip(sources, targets, written, strict=True)
     return [{"source": source, "target": target, "prediction": text} for source, target, text in columns]
+
+
+def _spread(length: int, number: int) -> list[int]:
+    """At most `number` positions at even distances."""
+    number = min(number, length)
+    return [i * length // number for i in range(number)]

@@ -6,7 +6,8 @@ from pathlib import Path
 from typing import Any
 
 PREPROCESSING_VERSION = 1  # raise it when a change elsewhere (a library's) must not be served from the cache
-MODULES = ("data", "layouts", "masking", "preprocessing", "readers")  # those that make rows and examples
+# Those that make rows and examples.
+MODULES = ("data", "layouts", "masking", "preprocessing", "readers", "subword_dropout")
 
 
 def fingerprint(*parts: Any) -> str:

@@ -2,7 +2,9 @@
 
 blocks      causal: the documents one after another in one stream, cut every `block_size - 1` tokens into rows of
             `block_size`: a row begins with the last token of the row before, since the first token of a row is not
-            predicted. A stream of N tokens has N - 1 predictions, each made once.
+            predicted. A stream of N tokens has N - 1 predictions, each made once. With a `stride`, for evaluation, a
+            row begins only `stride` tokens after the one before, and `labels` has its last `stride` tokens alone, so
+            that each is predicted from at least block_size - 1 - stride tokens before it.
 documents   causal: whole documents, as many in a row as fit; `position_ids` start anew with each, by which
             attention tells them apart, and the first token of each has no label, since nothing comes before it.
 masked      each row is full of text between the special tokens that the tokenizer's template puts around a text.
@@ -26,11 +28,13 @@ Row = dict[str, np.ndarray]
 
 @dataclass(frozen=True)
 class Layout:
-    """A way to cut text: `kind` is "blocks", "documents" or "masked"; `affixes` stand around each document."""
+    """A way to cut text: `kind` is "blocks", "documents" or "masked"; `affixes` stand around each document; with a
+    `stride` blocks overlap."""
 
     kind: str
     block_size: int
     affixes: tuple[tuple[int, ...], tuple[int, ...]]
+    stride: int | None = None
 
     def __post_init__(self) -> None:
         if self.kind == "masked" and self.block_size <= sum(map(len, self.affixes)):
@@ -38,7 +42,9 @@ class Layout:
 
     @property
     def columns(self) -> list[str]:
-        return ["input_ids", "position_ids", "labels"] if self.kind == "documents" else ["input_ids"]
+        if self.kind == "documents":
+            return ["input_ids", "position_ids", "labels"]
+        return ["input_ids"] if self.stride is None else ["input_ids", "labels"]
 
     def rows(self, dataset: Any) -> Iterator[Row]:
         """The rows made of a data set with a column `input_ids` and perhaps `ends_document`, plain or iterable."""
@@ -46,7 +52,10 @@ class Layout:
         if self.kind == "documents":
             return pack(whole(documents(dataset, prefix, suffix)), self.block_size)
         if self.kind == "blocks":
-            return blocks(documents(dataset, prefix, suffix), self.block_size)
+            parts = documents(dataset, prefix, suffix)
+            if self.stride is None:
+                return blocks(parts, self.block_size, self.block_size - 1)
+            return windows(parts, self.block_size, self.stride)
         return masked_blocks(documents(dataset, prefix[:0], suffix), self.block_size, prefix, suffix)
 
 
@@ -95,21 +104,30 @@ def whole(parts: Iterable[tuple[np.ndarray, bool]]) -> Iterator[np.ndarray]:
         yield np.concatenate(kept)
 
 
-def blocks(parts: Iterable[tuple[np.ndarray, bool]], size: int) -> Iterator[Row]:
-    """Rows of `size` tokens that overlap by one; the last is as long as what is left."""
+def blocks(parts: Iterable[tuple[np.ndarray, bool]], size: int, stride: int) -> Iterator[Row]:
+    """Rows of `size` tokens, each `stride` tokens further on; the last is as long as what is left."""
     rest, waiting, held = np.empty(0, np.int32), [], 0
     for part, _ in parts:
         waiting.append(part)
         held += len(part)
         if held >= 64 * size:
             rest, waiting, held = np.concatenate([rest, *waiting]), [], 0
-            count = max(0, (len(rest) - 1) // (size - 1))
-            for start in range(0, count * (size - 1), size - 1):
+            count = max(0, (len(rest) - 1 - size) // stride + 1)  # a token beyond a row shows that it is not the last
+            for start in range(0, count * stride, stride):
                 yield {"input_ids": rest[start : start + size]}
-            rest = rest[count * (size - 1) :]
+            rest = rest[count * stride :]
     rest = np.concatenate([rest, *waiting])
-    for start in range(0, len(rest) - 1, size - 1):
-        yield {"input_ids": rest[start : start + size]}
+    for start in range(0, max(1, len(rest) - size + stride), stride):
+        if len(rest) - start > 1:
+            yield {"input_ids": rest[start : start + size]}
+
+
+def windows(parts: Iterable[tuple[np.ndarray, bool]], size: int, stride: int) -> Iterator[Row]:
+    """Overlapping `blocks` with labels: each token but the first of all has one, in one row."""
+    for number, row in enumerate(blocks(parts, size, stride)):
+        labels = row["input_ids"].copy()
+        labels[: size - stride if number else 1] = IGNORED
+        yield row | {"labels": labels}
 
 
 def pack(whole_documents: Iterable[np.ndarray], size: int) -> Iterator[Row]:

@@ -4,7 +4,6 @@ Axes: B examples, T positions, V vocabulary or classes.
 """
 
 import inspect
-import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import islice
@@ -16,6 +15,7 @@ from accelerate.utils import gather, pad_across_processes
 from datasets import Dataset
 from transformers import PreTrainedModel
 
+from regard.evaluation.likelihood import perplexity
 from regard.train.batching import list_lengths
 
 IGNORED = -100
@@ -43,7 +43,7 @@ class Measurement:
 
     @property
     def perplexity(self) -> float:
-        return math.exp(self.loss) if self.loss < 700 else math.inf
+        return perplexity(self.loss)
 
 
 class EvaluationBatches:

@@ -25,6 +25,7 @@ from regard.train.layouts import Layout, special_affixes
 from regard.train.masking import IGNORED, TokenMasker, mask_tokens
 from regard.train.readers import ENDS
 from regard.train.sections import Recipe
+from regard.train.subword_dropout import word_lengths
 
 logger = logging.getLogger(__name__)
 
@@ -41,6 +42,8 @@ class SplitReport:
         examples: what a model is given: pairs, texts, or blocks of text.
         tokens: tokens of the examples, special ones included, each counted once; source and target together.
         targets: labels that a loss is computed on (before masking by chance, for masked-lm in training: None).
+        words: of running text: what white space parts, and the ends of lines, as the corpora of language modelling
+            count. A measure of length that no tokenizer changes.
         empty: rows without text. Left out of training pairs and of language models' text; else kept.
         dropped: pairs left out of training because a side is too long.
         truncated: examples cut to the greatest length (evaluation pairs, texts of classification).
@@ -52,6 +55,7 @@ class SplitReport:
     examples: int | None = None
     tokens: int | None = None
     targets: int | None = None
+    words: int | None = None
     empty: int | None = 0
     dropped: int | None = 0
     truncated: int | None = 0
@@ -90,7 +94,9 @@ def prepare_splits(
     """Tokenises the splits and lays them out for the recipe's task.
 
     translation: `input_ids`, `attention_mask`, `labels`; `source` and `target` stay in validation and test. Training
-    pairs with a side longer than allowed are dropped, evaluation pairs truncated; both are counted.
+    pairs with a side longer than allowed are dropped, evaluation pairs truncated; both are counted. With
+    `data.bpe_dropout`, training pairs also tell what it takes to cut them anew: `row`, the number of the pair, and
+    `source_words` and `target_words`, the numbers of tokens of their words.
     sequence-classification: `input_ids`, `attention_mask`, `token_type_ids` where the tokenizer makes them, `labels`.
     causal-lm: `input_ids`; with `data.packing: documents` also `position_ids` and `labels`. Each token but the first
     of the stream (of each document) is predicted once.
@@ -141,7 +147,13 @@ def _prepare_pairs(dataset: Any, recipe: Recipe, tokenizer: Any, training: bool)
     features = {"input_ids": IDS, "attention_mask": List(Value("int8")), "labels": IDS}
     features |= {"source_length": Value("int32"), "target_length": Value("int32"), "empty": Value("bool")}
     kept = {} if training else {"source": Value("string"), "target": Value("string")}
-    encoded = _map(dataset, encode_pairs, tokenizer, limits, Features(features | kept), keep=list(kept))
+    anew = training and recipe.data.bpe_dropout > 0
+    words = dict.fromkeys(("source_words", "target_words"), IDS) if anew else {}
+    parameters = limits | ({"with_words": True} if anew else {})
+    encoded = _map(dataset, encode_pairs, tokenizer, parameters, Features(features | words | kept), keep=list(kept))
+    if anew:
+        name = fingerprint(encoded._fingerprint, "row")
+        encoded = encoded.add_column("row", np.arange(len(encoded)), new_fingerprint=name)
     notes = ["source_length", "target_length", "empty"]
 
     def usable(row: dict[str, Any]) -> Any:
@@ -178,12 +190,17 @@ def _prepare_pairs(dataset: Any, recipe: Recipe, tokenizer: Any, training: bool)
 
 
 def encode_pairs(
-    batch: dict[str, list[str]], tokenizer: Any, max_source_length: int, max_target_length: int
+    batch: dict[str, list[str]],
+    tokenizer: Any,
+    max_source_length: int,
+    max_target_length: int,
+    with_words: bool = False,
 ) -> dict[str, list]:
-    """Tokenises both sides, truncated, with the lengths that they had before."""
-    sources, source_lengths = _encode(tokenizer, max_source_length, batch["source"])
-    targets, target_lengths = _encode(tokenizer, max_target_length, batch["target"])
-    return {
+    """Tokenises both sides, truncated, with the lengths that they had before and, if asked for, those of words."""
+    sources, source_lengths = _encode(tokenizer, max_source_length, batch["source"], with_words=with_words)
+    targets, target_lengths = _encode(tokenizer, max_target_length, batch["target"], with_words=with_words)
+    words = {"source_words": sources["words"], "target_words": targets["words"]} if with_words else {}
+    return words | {
         "input_ids": sources["input_ids"],
         "attention_mask": sources["attention_mask"],
         "labels": targets["input_ids"],
@@ -233,13 +250,14 @@ def _prepare_stream(dataset: Any, recipe: Recipe, tokenizer: Any, training: bool
     data, masked = recipe.data, recipe.task == "masked-lm"
     streaming = isinstance(dataset, IterableDataset)
     ends = [ENDS] if ENDS in dataset.features else []
-    features = {"input_ids": IDS, "empty": Value("bool")} | dict.fromkeys(ends, Value("bool"))
+    features = {"input_ids": IDS, "words": Value("int32"), "empty": Value("bool")} | dict.fromkeys(ends, Value("bool"))
     # Few rows at a time: those of a text file are long, and a tokenizer at work holds many bytes for each token.
     encoded = _map(dataset, encode_stream, tokenizer, {}, Features(features), keep=ends, batch_size=100)
     layout = Layout(
         kind="masked" if masked else data.packing,
         block_size=data.block_size,
         affixes=special_affixes(tokenizer),
+        stride=None if training else recipe.evaluation.stride,
     )
     # An evaluation meets the same masks each time: they are part of the data.
     masker = TokenMasker.of(tokenizer, data.mask_probability) if masked else None
@@ -262,7 +280,11 @@ def _prepare_stream(dataset: Any, recipe: Recipe, tokenizer: Any, training: bool
 def encode_stream(batch: dict[str, list[str]], tokenizer: Any) -> dict[str, list]:
     """Tokenises texts without special tokens: those belong to documents, and a document may be several rows."""
     encoded = tokenizer(batch["text"], add_special_tokens=False, verbose=False, return_attention_mask=False)
-    return {"input_ids": encoded["input_ids"], "empty": [not ids for ids in encoded["input_ids"]]}
+    return {
+        "input_ids": encoded["input_ids"],
+        "words": [len(text.split()) + text.count("\n") for text in batch["text"]],
+        "empty": [not ids for ids in encoded["input_ids"]],
+    }
 
 
 def lay_out(dataset: Any, layout: Layout, masker: TokenMasker | None, seed: int) -> Any:
@@ -277,7 +299,8 @@ def lay_out(dataset: Any, layout: Layout, masker: TokenMasker | None, seed: int)
 
 def _stream_report(encoded: Dataset, rows: Dataset, layout: Layout, masked: bool, training: bool) -> SplitReport:
     report = SplitReport(rows=len(encoded), examples=len(rows), tokens=0, targets=0)
-    report.empty = int(np.sum(encoded.with_format("numpy")["empty"][:]))
+    columns = encoded.with_format("numpy")
+    report.empty, report.words = int(np.sum(columns["empty"][:])), int(np.sum(columns["words"][:], dtype=np.int64))
     positions = 0
     for table in rows.with_format("arrow").iter(1024):
         lengths = pc.list_value_length(table["input_ids"]).to_numpy()
@@ -305,16 +328,24 @@ def _stream_report(encoded: Dataset, rows: Dataset, layout: Layout, masked: bool
 # --- the tokenizer and the cache -------------------------------------------------------------------------------------
 
 
-def _encode(tokenizer: Any, max_length: int, *texts: Any) -> tuple[dict[str, list], list[int]]:
-    """Encodings of at most `max_length` tokens, special ones kept, and the lengths before truncation."""
-    encoded = dict(tokenizer(*texts, verbose=False))
+def _encode(
+    tokenizer: Any, max_length: int, *texts: Any, with_words: bool = False
+) -> tuple[dict[str, list], list[int]]:
+    """Encodings of at most `max_length` tokens, special ones kept, and the lengths before truncation. `words`, if
+    asked for, are the numbers of tokens of the words."""
+    encoding = tokenizer(*texts, verbose=False)
+    encoded = dict(encoding)
+    if with_words:
+        encoded["words"] = [word_lengths(encoding.word_ids(row)) for row in range(len(encoded["input_ids"]))]
     lengths = [len(ids) for ids in encoded["input_ids"]]
     for row in (i for i, length in enumerate(lengths) if length > max_length):
         cut = tokenizer(
             *(None if side is None else side[row] for side in texts), truncation=True, max_length=max_length
         )
-        for name in encoded:
+        for name in cut:
             encoded[name][row] = cut[name]
+        if with_words:
+            encoded["words"][row] = word_lengths(cut.word_ids())
     return encoded, lengths
 
 

@@ -18,12 +18,14 @@ from regard.train.building import (
     build_tokenizer,
     label_names,
     load_tokenizer,
+    optimizer_factory,
     training_arguments,
     wants_tensorboard,
 )
 from regard.train.callbacks import TensorBoard, duration, quiet_libraries
-from regard.train.collators import MaskedLMCollator, MaskEpochs, collator_for
+from regard.train.collators import EpochCollator, TellEpoch, collator_for
 from regard.train.data import load_splits, prepare_splits
+from regard.train.preprocessing import DataReport
 from regard.train.recipe import RUN_RECIPE, load_recipe
 from regard.train.records import HISTORY, LOSS_CURVE, METRICS, environment, write_json
 from regard.train.sections import Recipe, RecipeError
@@ -87,7 +89,7 @@ def _train(recipe: Recipe, run: Path, args: TrainingArguments, resume: bool, ove
     training = _training_record(trainer) | ({"averaged_checkpoints": averaged} if averaged else {})
     write_json(run / HISTORY, trainer.state.log_history)
     prepared = {name: split for name, split in prepared.items() if name != "train"}
-    return _evaluate_and_record(recipe, run, splits, prepared, report.to_dict(), training, trainer.state.log_history)
+    return _evaluate_and_record(recipe, run, splits, prepared, report, training, trainer.state.log_history)
 
 
 # --- before ----------------------------------------------------------------------------------------------------------
@@ -166,7 +168,7 @@ def _prepare(
             (run / METRICS).unlink(missing_ok=True)  # from here on the run is not finished
             recipe.save(run / RUN_RECIPE)
             tokenizer.save_pretrained(run)
-    callbacks = [MaskEpochs(collator)] if isinstance(collator, MaskedLMCollator) else []
+    callbacks = [TellEpoch(collator)] if isinstance(collator, EpochCollator) else []
     if wants_tensorboard(recipe):
         callbacks.append(TensorBoard(str(run / LOGS)))
     trainer = RegardTrainer(
@@ -178,6 +180,7 @@ def _prepare(
         processing_class=tokenizer,
         compute_metrics=_classification_metrics(recipe),
         callbacks=callbacks,
+        optimizer_cls_and_kwargs=optimizer_factory(recipe, args),
     )
     return splits, prepared, trainer, report, before
 
@@ -247,7 +250,7 @@ def _training_record(trainer: RegardTrainer) -> dict[str, Any]:
 
 
 def _evaluate_and_record(
-    recipe: Recipe, run: Path, splits: dict, prepared: dict, data: dict, training: dict, history: list
+    recipe: Recipe, run: Path, splits: dict, prepared: dict, report: DataReport, training: dict, history: list
 ) -> dict[str, Any]:
     """Measures what was saved, as `evaluate_run` does later: the folder, loaded afresh, in float32."""
     from regard.evaluation.generation import load_run
@@ -259,13 +262,15 @@ def _evaluate_and_record(
     model, tokenizer = load_run(run)
     evaluation, predictions = {}, {}
     for name, split in prepared.items():
-        evaluation[name], predictions[name] = evaluate_split(model, tokenizer, recipe, split)
+        evaluation[name], predictions[name] = evaluate_split(
+            model, tokenizer, recipe, split, report.splits[name].words
+        )
     shown = next((name for name in prepared if name != "validation"), "validation")  # the first test set
     rows = (splits if recipe.task == "sequence-classification" else prepared).get(shown)
     metrics = {
         "recipe": recipe.name,
         "environment": environment(),
-        "data": data,
+        "data": report.to_dict(),
         "model": {"parameters": model.num_parameters(), "class": type(model).__name__},
         "training": training,
         "evaluation": evaluation,

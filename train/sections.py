@@ -33,9 +33,22 @@ class Task:
 
 
 TASKS = {
-    "translation": Task(("transformer",), ("source", "target"), (), ("bleu", "chrf", "exact_match", "perplexity")),
-    "causal-lm": Task(("decoder",), ("text",), (), ("perplexity",)),
-    "masked-lm": Task(("encoder",), ("text",), (), ("perplexity",)),
+    "translation": Task(
+        ("transformer",),
+        ("source", "target"),
+        (),
+        (
+            "bleu",
+            "bleu_moses_lowercase",
+            "chrf",
+            "exact_match",
+            "phone_error_rate",
+            "word_error_rate",
+            "perplexity",
+        ),
+    ),
+    "causal-lm": Task(("decoder",), ("text",), (), ("perplexity", "word_perplexity")),
+    "masked-lm": Task(("encoder",), ("text",), (), ("perplexity", "pseudo_perplexity")),
     "sequence-classification": Task(
         ("encoder", "decoder"), ("text", "label"), ("text_pair",), ("accuracy", "f1", "matthews_correlation")
     ),
@@ -59,9 +72,10 @@ class RecipeError(ValueError):
 @dataclass
 class TokenizerSection:
     """How the tokenizer is trained from the training split (from its first `max_texts` rows), or which existing one is
-    taken."""
+    taken. `pattern` is a regular expression of what a token of kind `word` is."""
 
     kind: str = "byte-bpe"
+    pattern: str | None = None
     vocab_size: int = 8000
     lowercase: bool = False
     min_frequency: int = 2
@@ -75,7 +89,8 @@ class DataSection:
     """Where the examples are, which columns play which role, and how they become batches.
 
     A split is a local file, or a split of the data set that `path` names; `validation` may also be a share (`5%`, or
-    `5%, at most 1000`) or a number (`1000`) of training rows to hold out.
+    `5%, at most 1000`) or a number (`1000`) of training rows to hold out. `target_language` is the code of the
+    language that is written, such as `de`, for a metric that goes by it.
     """
 
     train: str
@@ -84,6 +99,7 @@ class DataSection:
     validation: str | None = None
     test: str | dict[str, str] | None = None
     columns: dict[str, str] = field(default_factory=dict)
+    target_language: str | None = None
     streaming: bool = False
     max_tokens_per_batch: int | None = None
     max_source_length: int = 128
@@ -92,6 +108,7 @@ class DataSection:
     block_size: int = 128
     packing: str = "blocks"
     mask_probability: float = 0.15
+    bpe_dropout: float = 0.0
 
     def split_names(self) -> list[str]:
         """Those that are given: "train", "validation" and "test", or "test:<name>" for each of several test sets."""
@@ -103,7 +120,13 @@ class DataSection:
 
 @dataclass
 class EvaluationSection:
-    """What is measured at the end, and how text is generated for it."""
+    """What is measured at the end, and how text is generated for it.
+
+    With `group_references`, the rows of a split that share a source are one item with several right answers: it is
+    translated once, and the metrics of text take all its references. The loss is over all rows either way. A `stride`
+    is how many tokens of a causal language model's row are judged, each with at least block_size - 1 - stride before
+    it; without one rows do not overlap, and the first tokens of each have little before them.
+    """
 
     metrics: list[str] = field(default_factory=list)
     num_beams: int = 4
@@ -112,6 +135,9 @@ class EvaluationSection:
     batch_size: int = 32
     average_checkpoints: int = 0
     samples: int = 10
+    group_references: bool = False
+    stride: int | None = None
+    pseudo_perplexity_rows: int = 32
 
 
 @dataclass

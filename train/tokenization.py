@@ -8,10 +8,13 @@ What `decode(encode(text))` loses, with `lowercase=False`:
   space (and of U+2581) becomes one space, none at the ends.
 - `word` (words and punctuation marks): words outside the vocabulary become `<unk>`; NFC; white space: decoding writes
   one space between words, but none before `. , ; : ! ? % ) ] } …` and none after `( [ {`.
+- `word` with a `pattern` of one's own: the matches are the tokens; what is between them is dropped, tokens outside the
+  vocabulary become `<unk>`; NFC; decoding writes one space between any two tokens.
 - `wordpiece` (words, then their parts): as `word`, but only a word with an unknown character, or one longer than 100
   characters, becomes `<unk>`.
 
-Whatever is lost is lost once: encoding a decoded text, without its special tokens, gives that text again.
+Whatever is lost is lost once: encoding a decoded text, without its special tokens, gives that text again (with a
+`pattern`, where its tokens hold no white space and are found one by one).
 
 `lowercase=True` puts NFC and then Unicode's locale-free lower case in front of any kind. Turkish does not fit it: `I`
 becomes `i` (not `ı`), and `İ` becomes `i` with a combining dot, U+0307. Lower-case Turkish text by its own rules
@@ -92,6 +95,7 @@ def train_tokenizer(
     kind: str,
     vocab_size: int,
     *,
+    pattern: str | None = None,
     lowercase: bool = False,
     min_frequency: int = 2,
     max_length: int = 512,
@@ -106,6 +110,9 @@ def train_tokenizer(
         kind: one of `KINDS`; the module's docstring says what each one keeps.
         vocab_size: entries in all, special tokens included; `len(tokenizer)` is this or, where the texts yield no
             more, less (which is logged, but for `char`), and the ids are 0..len-1 without holes.
+        pattern: for kind `word`, a regular expression (of Oniguruma, as `tokenizers` has it) of what a token is, in
+            place of words and punctuation marks: `[A-Z]+|[^\\sA-Z]` makes six letters of "photon", and five phones of
+            "F OW T AA N".
         lowercase: lower-case every text (NFC first).
         min_frequency: a word (`word`), or a merge or piece of several characters, must occur so often. `char` keeps
             every character.
@@ -117,8 +124,8 @@ def train_tokenizer(
             is saved with the tokenizer. `False` (a masked language model, see `TASK_OPTIONS`) lets a text hold
             `<mask>`, and then all five names; `tokenizer(text, split_special_tokens=True)` overrides it for a call.
     Raises:
-        ValueError: an unknown kind or template, no text at all, something that is not text, or a vocabulary too small
-            for its single bytes or characters.
+        ValueError: an unknown kind or template, a pattern that is none, matches nothing or comes with another kind, no
+            text at all, something that is not text, or a vocabulary too small for its single bytes or characters.
     """
     _one_of("kind", kind, KINDS)
     _one_of("template", template, TEMPLATES)
@@ -126,13 +133,17 @@ def train_tokenizer(
         if not isinstance(value, int) or isinstance(value, bool) or value < 1:
             raise ValueError(f"tokenizer.{name}={value!r} must be a whole number above 0.")
 
-    tokenizer = _untrained(kind, lowercase)
+    if pattern is not None:
+        check_pattern(kind, pattern)
+    tokenizer = _untrained(kind, lowercase, pattern)
     texts = _checked(texts)
     if kind == "byte-bpe":
         _require(vocab_size, _BYTES, "bytes", kind)
         _train_byte_bpe(tokenizer, texts, vocab_size, min_frequency)
     else:
         counts = _count_pieces(tokenizer, texts)
+        if pattern is not None and not counts:
+            raise ValueError(f"tokenizer.pattern={pattern!r} matches nothing in the texts.")
         tokenizer.model = _MODELS[kind](counts, vocab_size, min_frequency)
     tokenizer.add_special_tokens([_added(token, kind) for token in _SPECIAL])
     single, pair = TEMPLATES[template]
@@ -164,6 +175,17 @@ def _one_of(name: str, value: str, known: Iterable[str]) -> None:
     raise ValueError(f"tokenizer.{name}={value!r} is not one of {', '.join(known)}{hint}")
 
 
+def check_pattern(kind: str, pattern: str) -> None:
+    """Raises ValueError where `pattern` is no regular expression of tokens, or `kind` takes none."""
+    if kind != "word":
+        raise ValueError(f"tokenizer.pattern={pattern!r} is for kind 'word', and tokenizer.kind is {kind!r}.")
+    try:
+        Regex(pattern)
+    except Exception as error:  # the library raises a plain Exception
+        reason = " ".join(str(error).split()).rstrip(".")
+        raise ValueError(f"tokenizer.pattern={pattern!r} is not a regular expression: {reason}.") from error
+
+
 def _require(vocab_size: int, symbols: int, what: str, kind: str) -> None:
     needed = symbols + len(_SPECIAL)
     if vocab_size < needed:
@@ -192,7 +214,7 @@ def _added(token: str, kind: str) -> AddedToken:
     return AddedToken(token, special=True, normalized=False, lstrip=lstrip)
 
 
-def _untrained(kind: str, lowercase: bool) -> Tokenizer:
+def _untrained(kind: str, lowercase: bool, pattern: str | None = None) -> Tokenizer:
     """Normaliser, pre-tokenizer and decoder of a kind; the model comes with training."""
     tokenizer = Tokenizer(models.BPE())
     steps = [normalizers.NFC()] if lowercase or kind not in ("byte-bpe", "char") else []
@@ -225,6 +247,11 @@ def _untrained(kind: str, lowercase: bool) -> Tokenizer:
                 decoders.Replace(Regex(r"^ +|(?<= ) +| +$"), ""),
             ]
         )
+    elif pattern is not None:
+        # Without a decoder, tokens are joined by one space, whatever they are.
+        # No match is the name of a control token, which the vocabulary holds; `<unk>` in a text means what it says.
+        pattern = rf"(?!<(?:pad|/?s|mask)>)(?:{pattern})"
+        tokenizer.pre_tokenizer = pre_tokenizers.Split(Regex(pattern), "removed", invert=True)
     else:
         tokenizer.pre_tokenizer = pre_tokenizers.Split(Regex(_WORD_PATTERN), "removed", invert=True)
         tokenizer.decoder = decoders.Sequence(
@@ -262,7 +289,8 @@ def _count_pieces(tokenizer: Tokenizer, texts: Iterator[str]) -> Counter[str]:
 
 
 def _word_model(counts: Counter[str], vocab_size: int, min_frequency: int) -> models.Model:
-    ranked = sorted((piece for piece, n in counts.items() if n >= min_frequency), key=lambda w: (-counts[w], w))
+    frequent = (piece for piece, n in counts.items() if n >= min_frequency and piece != "<unk>")
+    ranked = sorted(frequent, key=lambda w: (-counts[w], w))
     _require(vocab_size, 1, "word", "word")
     return _word_level(ranked, vocab_size)
 
