@@ -8,23 +8,29 @@ _HOME_OF = {
     "load_run": "generation",
     "translate": "generation",
     "generate_text": "generation",
-    "plot_history": "pictures",
-    "plot_cross_attention": "pictures",
+    "attention_maps": "attention",
+    "plot_attention": "attention_pictures",
+    "plot_curves": "curves",
+    "plot_history": "curves",
 }
 
 __all__ = [
+    "attention_maps",
     "generate_text",
     "get_metric",
     "load_run",
-    "plot_cross_attention",
+    "plot_attention",
+    "plot_curves",
     "plot_history",
     "translate",
 ]
 
 if TYPE_CHECKING:
+    from regard.evaluation.attention import attention_maps
+    from regard.evaluation.attention_pictures import plot_attention
+    from regard.evaluation.curves import plot_curves, plot_history
     from regard.evaluation.generation import generate_text, load_run, translate
     from regard.evaluation.metrics import get_metric
-    from regard.evaluation.pictures import plot_cross_attention, plot_history
 
 
 def __getattr__(name: str) -> Any:

@@ -104,7 +104,10 @@ def _pictures(records: Records) -> list[Path]:
 def _about(records: Records, text: TaskText) -> str:
     languages = language_codes(records)
     names = [LANGUAGES.get(code, code) for code in languages]
+    columns = records.section("data").get("columns") or {}
     what = text.what.format(*names) if names else text.what_alone
+    if not names and "source" in columns and "target" in columns:  # spelling to sound, say
+        what = f"A Transformer that reads `{columns['source']}` and writes `{columns['target']}`"
     if not records.recipe:
         return f"{what}."
     data = records.section("data")

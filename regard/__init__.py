@@ -28,6 +28,7 @@ _HOMES = {
     "regard.evaluation.generation": ("load_run", "translate", "generate_text"),
     "regard.train.recipe": ("Recipe", "RecipeError", "load_recipe", "list_recipes"),
     "regard.train.run": ("train_recipe",),
+    "regard.train.sweep": ("sweep",),
     "regard.train.evaluate": ("evaluate_run",),
     "regard.model_cards.card": ("write_card",),
 }
@@ -57,6 +58,7 @@ if TYPE_CHECKING:
     from regard.train.evaluate import evaluate_run
     from regard.train.recipe import Recipe, RecipeError, list_recipes, load_recipe
     from regard.train.run import train as train_recipe
+    from regard.train.sweep import sweep
 
 
 def __getattr__(name: str) -> Any:

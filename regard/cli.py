@@ -6,6 +6,7 @@ failed) or 2 (the call was wrong). An error is one sentence on standard error; R
 
 import contextlib
 import json
+import logging
 import os
 import sys
 import traceback
@@ -104,6 +105,45 @@ def train(
         _print_json(metrics)
     else:
         _print_results(metrics.get("evaluation", {}))
+
+
+@app.command(
+    rich_help_panel=TRAIN,
+    epilog="Example: regard sweep translation/turkish-en-tr --values model.dropout=0,0.1 --seeds 1,2,3",
+)
+def sweep(
+    recipe: Annotated[
+        str, typer.Argument(help="A recipe, as `regard train` takes it, or a finished run to generate with.")
+    ],
+    overrides: Annotated[
+        list[str] | None, typer.Argument(metavar="KEY=VALUE...", help="Settings of the recipe to change in all runs.")
+    ] = None,
+    values: Annotated[
+        list[str] | None, typer.Option(metavar="KEY=V1,V2...", help="A setting and its values; repeatable.")
+    ] = None,
+    seeds: Annotated[str | None, typer.Option(metavar="1,2,3", help="By default the recipe's own.")] = None,
+    trials: Annotated[int | None, typer.Option(help="Only so many of the combinations, drawn by the seed.")] = None,
+    metric: Annotated[
+        str | None, typer.Option(help="Tells the best; by default the first of evaluation.metrics.")
+    ] = None,
+    output: Annotated[str | None, typer.Option(help="The sweep's folder, by default runs/<name>-sweep.")] = None,
+    resume: Annotated[bool, typer.Option("--resume", help="Go on with the sweep in that folder.")] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Train a recipe with each combination of a few values and seeds, and compare them on the validation split.
+
+    Test sets are never read. Where only the generation of text is swept, nothing is trained twice.
+    """
+    with _results_alone(as_json):
+        from regard.train.sweep import parse_seeds, parse_values, table
+        from regard.train.sweep import sweep as run_sweep
+
+        grid, numbers = parse_values(values or []), parse_seeds(seeds)
+        result = run_sweep(recipe, overrides or [], grid, numbers, output, resume, trials, metric)
+    if as_json:
+        _print_json(result)
+    else:
+        _write(table(result), None)
 
 
 # --- Use -------------------------------------------------------------------------------------------------------------
@@ -316,6 +356,8 @@ def main() -> None:
     if not sys.stderr.isatty():  # a log file is no place for bars
         for library in ("HF_HUB", "HF_DATASETS"):
             os.environ.setdefault(f"{library}_DISABLE_PROGRESS_BARS", "1")
+    if not _is_main_process():
+        logging.getLogger("regard").setLevel(logging.ERROR)  # of several processes one alone warns
     try:
         app(prog_name="regard")
     except BrokenPipeError:  # `regard list | head -1`: the reader has had enough
@@ -333,3 +375,6 @@ def main() -> None:
         if _is_main_process():
             print(f"regard: {sentence}", file=sys.stderr)
         sys.exit(2 if wrong_call else 1)
+
+
+import regard.plot_commands  # noqa: E402, F401  (last, since it adds its verbs to `app`)

@@ -1,4 +1,4 @@
-"""The optimiser Muon: its step against numpy's singular value decomposition and torch's AdamW, and its place in a run."""
+"""The optimiser Muon: its step against numpy's singular value decomposition and torch's AdamW."""
 
 import numpy as np
 import pytest

@@ -76,7 +76,7 @@ def test_a_wheel_holds_every_file_and_works(tmp_path):
         archive.extractall(tmp_path / "site")
     for name in SUBPACKAGES:
         for path in (ROOT / name).rglob("*"):
-            if path.suffix in (".py", ".yaml") or (name == "model_cards" and path.name == "template.md"):
+            if path.suffix in (".py", ".yaml", ".html") or (name == "model_cards" and path.name == "template.md"):
                 assert f"regard/{path.relative_to(ROOT).as_posix()}" in packed
 
     code = (
@@ -100,7 +100,7 @@ def test_help_groups_the_verbs():
     assert positions == sorted(positions)
 
 
-@pytest.mark.parametrize("verb", ["demo", "train", "translate", "generate", "evaluate", "list", "card"])
+@pytest.mark.parametrize("verb", ["demo", "train", "sweep", "translate", "generate", "evaluate", "list", "card"])
 def test_every_verb_explains_itself_with_an_example(verb):
     result = regard_command(verb, "--help")
     assert result.returncode == 0

@@ -99,7 +99,8 @@ def test_word_perplexity_is_the_total_likelihood_over_the_words_of_the_text(run,
 def test_word_perplexity_does_not_ask_how_the_text_is_cut(file, tmp_path):
     """A model that finds all tokens equally likely has V^(tokens / words) per word."""
     recipe = recipe_for(
-        file, "language-modeling/wikitext2-bpe", "tokenizer.vocab_size=270", "data.packing=blocks", "model.num_key_value_heads=2",
+        file, "language-modeling/wikitext2-bpe", "tokenizer.vocab_size=270", "model.num_key_value_heads=2",
+        "evaluation.stride=4",
         "evaluation.metrics=[word_perplexity]", "training.learning_rate=0", "model.initializer_range=0.0",
     )  # fmt: skip
     metrics = train(recipe, str(tmp_path / "run"))

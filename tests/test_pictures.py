@@ -6,9 +6,11 @@ import pytest
 import torch
 from transformers import MarianConfig, MarianMTModel
 
-from regard.evaluation.pictures import cross_attention, plot_cross_attention, plot_history
+from regard.evaluation.attention import attention_maps
+from regard.evaluation.attention_pictures import plot_attention
+from regard.evaluation.curves import plot_history
 from regard.evaluation.tokens import readable_tokens
-from regard.modeling import TransformerConfig, TransformerDecoderConfig, TransformerDecoderForCausalLM
+from regard.modeling import TransformerConfig
 from regard.modeling import TransformerForConditionalGeneration as Seq2Seq
 from regard.train.tokenization import train_tokenizer
 
@@ -39,8 +41,7 @@ def test_weights_are_those_of_the_model(kind, tokenizer):
     """Against the model's own forward pass, with the target shifted by hand."""
     model = model_of(kind, len(tokenizer)).train()
     before = model.config._attn_implementation
-    found = cross_attention(model, tokenizer, TEXTS[0], TEXTS[2])
-    one = cross_attention(model, tokenizer, TEXTS[0], TEXTS[2], layer=-1, head=1)
+    found = attention_maps(model, tokenizer, TEXTS[0], TEXTS[2])
     assert model.training
     assert model.config._attn_implementation == before == "sdpa"
 
@@ -50,32 +51,18 @@ def test_weights_are_those_of_the_model(kind, tokenizer):
     with torch.no_grad():
         shifted = torch.tensor([[1, *target[:-1]]])
         maps = model(input_ids=source, decoder_input_ids=shifted, output_attentions=True).cross_attentions
-    torch.testing.assert_close(found.weights, sum(m[0].sum(0) for m in maps) / 4)
-    torch.testing.assert_close(one.weights, maps[1][0, 1])
-    assert found.weights.shape == (len(target), source.shape[1]) == (len(found.target), len(found.source))
-    torch.testing.assert_close(found.weights.sum(-1), torch.ones(len(target)))
+    mean, one = (found.choose(layer, head)[0][0, 0] for layer, head in (("mean", "mean"), (-1, 1)))
+    torch.testing.assert_close(mean, sum(m[0].sum(0) for m in maps) / 4)
+    torch.testing.assert_close(one, maps[1][0, 1])
+    assert mean.shape == (len(target), source.shape[1]) == (len(found.queries), len(found.keys))
+    torch.testing.assert_close(mean.sum(-1), torch.ones(len(target)))
 
 
 def test_without_a_target_the_model_writes_one(tokenizer):
     model = model_of("regard", len(tokenizer))
-    found = cross_attention(model, tokenizer, TEXTS[0])
+    found = attention_maps(model, tokenizer, TEXTS[0])
     written = model.eval().generate(**tokenizer(TEXTS[0], return_tensors="pt"), num_beams=1, max_new_tokens=128)
-    assert found.target == readable_tokens(tokenizer, written[0, 1:].tolist())
-
-
-def test_calls_that_cannot_work(tokenizer):
-    model = model_of("regard", len(tokenizer))
-    with pytest.raises(ValueError, match=r"layer=2 is not there: the decoder has 2 of them, from 0 to 1"):
-        cross_attention(model, tokenizer, "a", "b", layer=2)
-    with pytest.raises(ValueError, match="head=-3"):
-        cross_attention(model, tokenizer, "a", "b", head=-3)
-    with pytest.raises(ValueError, match="blank"):
-        cross_attention(model, tokenizer, " ")
-    config = TransformerDecoderConfig(
-        vocab_size=9, hidden_size=8, num_hidden_layers=1, num_attention_heads=2, intermediate_size=8
-    )
-    with pytest.raises(ValueError, match="no cross-attention"):
-        cross_attention(TransformerDecoderForCausalLM(config), tokenizer, "a")
+    assert found.queries == readable_tokens(tokenizer, written[0, 1:].tolist())
 
 
 def test_readable_tokens_of_bytes(tokenizer):
@@ -135,9 +122,9 @@ def test_loss_curve_needs_losses(tmp_path):
 
 def test_attention_picture(tokenizer, tmp_path):
     model = model_of("regard", len(tokenizer))
-    picture = plot_cross_attention(model, tokenizer, TEXTS[0], TEXTS[2], tmp_path / "a.svg")
+    picture = plot_attention(model, tokenizer, TEXTS[0], TEXTS[2], tmp_path / "a.svg")
     assert xml.etree.ElementTree.parse(picture).getroot().tag.endswith("svg")
-    picture = plot_cross_attention(model, tokenizer, TEXTS[0], TURKISH, tmp_path / "a.png", layer=0, head=1)
+    picture = plot_attention(model, tokenizer, TEXTS[0], TURKISH, tmp_path / "a.png", layer=0, head=1)
     assert picture.read_bytes()[:4] == b"\x89PNG"
     assert sorted(p.name for p in tmp_path.iterdir()) == ["a.png", "a.svg"]
 

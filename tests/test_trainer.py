@@ -8,6 +8,7 @@ import subprocess
 import sys
 import textwrap
 import types
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -30,6 +31,7 @@ from regard.train.trainer import RegardTrainer, TrainingDiverged
 
 from .families import listening
 
+ROOT = Path(__file__).resolve().parent.parent
 SIZES = {"vocab_size": 23, "hidden_size": 8, "num_attention_heads": 2, "intermediate_size": 16, "dropout": 0.0}
 
 
@@ -343,6 +345,7 @@ def run_on_two(script, tmp_path):
         port = free.getsockname()[1]
     command = [sys.executable, "-m", "torch.distributed.run", "--nproc_per_node=2", f"--master_port={port}", path]
     environment = os.environ | {"ACCELERATE_USE_CPU": "true", "OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""}
+    environment["PYTHONPATH"] = str(ROOT)  # so that a script may import what the tests define
     done = subprocess.run(
         [*map(str, command), str(tmp_path)], env=environment, capture_output=True, text=True, timeout=240
     )

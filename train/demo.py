@@ -70,8 +70,8 @@ def run_demo(
         ValueError: one sentence about the settings or the folder.
         RuntimeError: when the saved run does not load in another process.
     """
+    from regard.evaluation.attention_pictures import plot_attention
     from regard.evaluation.generation import load_run, translate
-    from regard.evaluation.pictures import plot_cross_attention
     from regard.model_cards.card import write_card
     from regard.train.callbacks import duration, quiet_libraries
     from regard.train.run import train
@@ -96,7 +96,7 @@ def run_demo(
         translations = translate(
             model, tokenizer, SENTENCES, num_beams=evaluation.num_beams, max_new_tokens=evaluation.max_new_tokens
         )
-        picture = plot_cross_attention(model, tokenizer, RUNNING_EXAMPLE, path=run / PICTURE)
+        picture = plot_attention(model, tokenizer, RUNNING_EXAMPLE, path=run / PICTURE, layer="mean", head="mean")
         write_card(run)
     width = max(map(len, SENTENCES))
     for source, translation in zip(SENTENCES, translations, strict=True):

@@ -2,7 +2,7 @@
 
 import dataclasses
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +18,7 @@ from regard.train.masking import IGNORED
 from regard.train.measure import EvaluationBatches, has_vocabulary_head, measure
 from regard.train.recipe import load_recipe
 from regard.train.records import METRICS, read_json, write_json
-from regard.train.sections import EvaluationSection, Recipe
+from regard.train.sections import DataSection, EvaluationSection, Recipe
 
 SETTINGS = ("num_beams", "length_penalty", "max_new_tokens", "batch_size")
 AS_EVALUATION = "evaluated:"  # the training split is then laid out as an evaluation split is
@@ -42,8 +42,7 @@ def evaluate_run(
     Raises:
         ValueError: the folder is no run, there is no such split, or a setting is not known.
     """
-    if unknown := [name for name in settings if name not in SETTINGS]:
-        raise ValueError(f"There is no setting '{unknown[0]}' of an evaluation: there are {', '.join(SETTINGS)}.")
+    check_settings(settings)
     if others := [text for text in overrides if not text.startswith("data.")]:
         raise ValueError(f"'{others[0]}' is no data to evaluate on, such as data.test.mine=my.tsv.")
     with quiet_libraries():
@@ -55,30 +54,48 @@ def _evaluate_run(
 ) -> dict[str, Any]:
     recipe = load_recipe(run, overrides)
     recipe.evaluation = dataclasses.replace(recipe.evaluation, **settings)
-    chosen = _chosen(recipe.data.split_names(), split)
-    if recipe.data.streaming and "train" in chosen:
-        raise ValueError("data.streaming: the training data is read as it comes, and has no end to evaluate up to.")
+    chosen = chosen_splits(recipe.data, split)
     model, tokenizer = load_run(run)
     classes = sorted(model.config.id2label.items()) if recipe.task == "sequence-classification" else []
     splits = load_splits(recipe.data, recipe.task, chosen, [label for _, label in classes] or None)
     results = {}
     for name in chosen:
-        key = AS_EVALUATION + name if name == "train" else name
-        prepared, report = prepare_splits({key: splits[name]}, recipe, tokenizer)
-        results[name], _ = evaluate_split(model, tokenizer, recipe, prepared[key], report.splits[key].words)
+        prepared, words = prepare_split(name, splits[name], recipe, tokenizer)
+        results[name], _ = evaluate_split(model, tokenizer, recipe, prepared, words)
     records = Path(run) / METRICS
     if split is None and not overrides and not settings and records.is_file():
         write_json(records, read_json(records) | {"evaluation": results})
     return results
 
 
-def _chosen(names: list[str], split: str | None) -> list[str]:
+def check_settings(settings: Iterable[str]) -> None:
+    """Refuses what is no setting of an evaluation, as a ValueError."""
+    if unknown := [name for name in settings if name not in SETTINGS]:
+        raise ValueError(f"There is no setting '{unknown[0]}' of an evaluation: there are {', '.join(SETTINGS)}.")
+
+
+def chosen_splits(data: DataSection, split: str | None) -> list[str]:
+    """The names of the splits to measure: the one that is given, by name or as `test:<name>`, or all but "train".
+
+    Raises:
+        ValueError: there is no such split, or it has no end.
+    """
+    names = data.split_names()
     if split is None:
         return [name for name in names if name != "train"]
-    for name in (split, f"test:{split}"):
-        if name in names:
-            return [name]
-    raise ValueError(f"The run's recipe has no split '{split}': it has {', '.join(names)}.")
+    chosen = next((name for name in (split, f"test:{split}") if name in names), None)
+    if chosen is None:
+        raise ValueError(f"The run's recipe has no split '{split}': it has {', '.join(names)}.")
+    if data.streaming and chosen == "train":
+        raise ValueError("data.streaming: the training data is read as it comes, and has no end to evaluate up to.")
+    return [chosen]
+
+
+def prepare_split(name: str, rows: Any, recipe: Recipe, tokenizer: PreTrainedTokenizerBase) -> tuple[Any, int | None]:
+    """A split laid out to be measured, the training split too, and how many words its text has."""
+    key = AS_EVALUATION + name if name == "train" else name
+    prepared, report = prepare_splits({key: rows}, recipe, tokenizer)
+    return prepared[key], report.splits[key].words
 
 
 def evaluate_split(

@@ -253,8 +253,8 @@ def _evaluate_and_record(
     recipe: Recipe, run: Path, splits: dict, prepared: dict, report: DataReport, training: dict, history: list
 ) -> dict[str, Any]:
     """Measures what was saved, as `evaluate_run` does later: the folder, loaded afresh, in float32."""
+    from regard.evaluation.curves import plot_history
     from regard.evaluation.generation import load_run
-    from regard.evaluation.pictures import plot_history
     from regard.model_cards.card import write_card
     from regard.train.evaluate import evaluate_split, sample_outputs
 

@@ -1,6 +1,6 @@
 """transformers' Trainer, with what this package promises beyond it.
 
-- The head runs at real targets only, and accumulating gradients equals a larger batch.
+- The head runs at real targets only, and accumulating gradients equals a larger batch, and so do several processes.
 - The evaluation loss is a ratio of sums over targets, each example counted once on any number of processes, in memory
   that does not grow with the data.
 - A checkpoint is complete or not there; a resumed run ends in the same weights as one that was never stopped.
@@ -23,7 +23,7 @@ from transformers.trainer_utils import EvalLoopOutput, EvalPrediction, denumpify
 
 from regard.train import checkpoints
 from regard.train.callbacks import Progress, RecordBeforeSaving
-from regard.train.measure import EvaluationBatches, has_vocabulary_head, measure, takes_loss_only
+from regard.train.measure import IGNORED, EvaluationBatches, has_vocabulary_head, measure, takes_loss_only
 
 TRAINING_ARGUMENTS_PICKLE = "training_args.bin"
 
@@ -93,15 +93,41 @@ class RegardTrainer(Trainer):
             inputs = {**inputs, "loss_only": True}
         return super().compute_loss(model, inputs, return_outputs=return_outputs, **kwargs)
 
-    # --- tokens per second -------------------------------------------------------------------------------------------
+    # --- each example once an epoch, and tokens per second -----------------------------------------------------------
 
-    def get_batch_samples(self, *args: Any, **kwargs: Any) -> Any:
+    def get_batch_samples(self, epoch_iterator: Iterator, *args: Any, **kwargs: Any) -> Any:
         if self._window_start is None:
             self._window_start = time.perf_counter()
-        samples, number_of_items = super().get_batch_samples(*args, **kwargs)
-        for batch in samples:
-            self._window_tokens = self._window_tokens + self._count_tokens(batch)
-        return samples, number_of_items
+        return super().get_batch_samples(self._counted(epoch_iterator), *args, **kwargs)
+
+    def _counted(self, batches: Iterator) -> Iterator:
+        """Counts the tokens of the batches, and takes the labels off the examples that come again.
+
+        Where an epoch's last batches are too few for all processes, accelerate fills them up with the examples that
+        the epoch began with: they would be trained on twice, and the loss would not be that of one process.
+        """
+        for batch in batches:
+            new = self._new_examples(batch)
+            if new is not None:
+                ignored = torch.full_like(batch["labels"][new:], IGNORED)
+                batch = {**batch, "labels": torch.cat([batch["labels"][:new], ignored])}
+            counted = batch if new is None else {name: value[:new] for name, value in batch.items()}
+            self._window_tokens = self._window_tokens + self._count_tokens(counted)
+            yield batch
+
+    def _new_examples(self, batch: dict[str, torch.Tensor]) -> int | None:
+        """How many of the batch's examples, the first, are new in this epoch; None where all of them are."""
+        shared = self.args.world_size > 1 and self.accelerator.gradient_state.end_of_dataloader
+        if not shared or self.args.dataloader_drop_last or not hasattr(self.train_dataset, "__len__"):
+            return None
+        labels = batch.get("labels")
+        takes_number_of_labels = self.model_accepts_loss_kwargs or self.compute_loss_func is not None
+        if labels is None or labels.is_floating_point() or not takes_number_of_labels:
+            return None  # a mean over the batch's own labels, which would have none
+        size = self.args.per_device_train_batch_size  # in items of the data set, which may be batches themselves
+        left = len(self.train_dataset) % (size * self.args.world_size)
+        new = min(max(left - size * self.args.process_index, 0), size)
+        return None if left == 0 or new == size else new
 
     def _count_tokens(self, batch: dict[str, torch.Tensor]) -> torch.Tensor | int:
         """Real tokens of source and target, without pads."""

@@ -1,0 +1,217 @@
+"""Pictures of how a training went: one run's losses, and several runs beside one another."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from matplotlib.figure import Figure
+from matplotlib.ticker import EngFormatter, MaxNLocator
+
+from regard.evaluation.drawing import (
+    BLUE,
+    GRAY,
+    INK,
+    ORANGE,
+    add_legend,
+    check_format,
+    clean,
+    save_figure,
+    series_style,
+)
+
+History = Sequence[Mapping[str, Any]]
+
+X_AXES = {
+    "step": "step",
+    "epoch": "epoch",
+    "tokens": "tokens read in training",
+    "seconds": "seconds of training",
+}
+LOSS, VALIDATION_LOSS = "loss", "eval_loss"
+PROSE = {"bleu": "BLEU", "chrf": "chrF", "f1": "F1"}
+BOOKKEEPING = ("_runtime", "_per_second", "_model_preparation_time")
+LOWER_IS_BETTER = ("loss", "perplexity", "error_rate")
+COLUMNS = 3
+
+
+def plot_history(history: History, path: str | Path, title: str | None = None) -> Path:
+    """The loss curve: training and validation loss by step, epochs along the top.
+
+    Args:
+        history: the trainer's log, rows with `step` and `loss` (training) or `eval_loss` (validation), maybe `epoch`.
+        path: a .png or .svg file; it is complete or not there.
+
+    Raises:
+        ValueError: no loss in the history, or another kind of file.
+    """
+    check_format(path)
+    training, validation = (
+        [(row["step"], row[name]) for row in history if name in row] for name in (LOSS, VALIDATION_LOSS)
+    )
+    if not training and not validation:
+        raise ValueError("The history holds no losses to draw: no row has 'loss' or 'eval_loss'.")
+
+    figure = Figure(figsize=(7, 4), layout="constrained")
+    axes = figure.add_subplot()
+    if training:
+        steps, losses = zip(*training, strict=True)
+        few = "." if len(training) == 1 else ""
+        axes.plot(steps, losses, color=BLUE, linewidth=1.2, alpha=0.85, marker=few, label="training")
+    if validation:
+        steps, losses = zip(*validation, strict=True)
+        axes.plot(steps, losses, color=ORANGE, linewidth=1.8, marker="o", markersize=4, label="validation")
+        best = min(range(len(losses)), key=losses.__getitem__)
+        axes.annotate(
+            f"{losses[best]:.3f}",
+            (steps[best], losses[best]),
+            xytext=(0, 9),
+            textcoords="offset points",
+            ha="center",
+            color=ORANGE,
+            fontsize=9,
+            bbox={"boxstyle": "round,pad=0.15", "facecolor": "white", "edgecolor": "none", "alpha": 0.8},
+        )
+    axes.set_xlabel("step")
+    axes.set_ylabel("loss per target (nats)")
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True, steps=[1, 2, 5, 10]))
+    axes.xaxis.set_major_formatter("{x:,.0f}")
+    clean(axes)
+    axes.legend(frameon=False)
+    _add_epochs(axes, history)
+    if title:
+        axes.set_title(title, fontsize=11, color=INK, parse_math=False)
+    return save_figure(figure, path)
+
+
+def _add_epochs(axes: Any, history: History) -> None:
+    """A second axis in epochs, where there is more than one and steps and epochs go together."""
+    rows = [row for row in history if row.get("epoch") and row.get("step")]
+    if not rows or rows[-1]["epoch"] <= 1:
+        return
+    steps_per_epoch = rows[-1]["step"] / rows[-1]["epoch"]
+    top = axes.secondary_xaxis(
+        "top", functions=(lambda step: step / steps_per_epoch, lambda epoch: epoch * steps_per_epoch)
+    )
+    top.set_xlabel("epoch", color=GRAY)
+    top.xaxis.set_major_locator(MaxNLocator(integer=True))
+    top.tick_params(colors=GRAY, length=3)
+    top.spines["top"].set_visible(False)
+
+
+# --- several runs ----------------------------------------------------------------------------------------------------
+
+
+def plot_curves(
+    histories: Mapping[str, History],
+    path: str | Path,
+    *,
+    x: str = "step",
+    quantities: Sequence[str] | None = None,
+) -> Path:
+    """The curves of several runs together, one panel a quantity, with each run's best (of its training loss the last).
+
+    Args:
+        histories: each run's log under its name.
+        path: a .png or .svg file; it is complete or not there.
+        x: "step", "epoch", "tokens" or "seconds". The log says tokens and seconds with the training loss; between
+            those rows they are taken to grow evenly with the steps.
+        quantities: names from the logs, such as "loss", "eval_loss" or "eval_bleu"; by default all but the validation
+            perplexity, which is the validation loss again, as its exponential.
+
+    Raises:
+        ValueError: no such axis, quantity or kind of file, or a run that has nothing to draw.
+    """
+    check_format(path)
+    if x not in X_AXES:
+        raise ValueError(f"The x axis '{x}' is not one of {', '.join(X_AXES)}.")
+    found = {name: quantities_of(history) for name, history in histories.items()}
+    for name, own in found.items():
+        if not own:
+            raise ValueError(f"The history of '{name}' holds nothing to draw: no loss and no validation metric.")
+    there = sorted({quantity for own in found.values() for quantity in own}, key=_order)
+    wanted = [q for q in there if q != "eval_perplexity"] if quantities is None else list(quantities)
+    for quantity in wanted:
+        if quantity not in there:
+            raise ValueError(f"No run has recorded the quantity '{quantity}': there are {', '.join(there)}.")
+
+    columns = min(COLUMNS, len(wanted))
+    rows = -(-len(wanted) // columns)
+    height = 3.5 + 0.2 * len(histories)
+    figure = Figure(figsize=(5.4 * columns, height * rows), layout="constrained")
+    figure.get_layout_engine().set(w_pad=0.15, h_pad=0.15)
+    for number, quantity in enumerate(wanted):
+        _draw_quantity(figure.add_subplot(rows, columns, number + 1), histories, quantity, x)
+    return save_figure(figure, path)
+
+
+def quantities_of(history: History) -> list[str]:
+    """What a log holds to be drawn: the training loss and every number measured on the validation split."""
+    names = {
+        name: None
+        for row in history
+        for name, value in row.items()
+        if (name == LOSS or name.startswith("eval_"))
+        and not name.endswith(BOOKKEEPING)
+        and isinstance(value, int | float)
+    }
+    return sorted(names, key=_order)
+
+
+def points(history: History, quantity: str, x: str) -> tuple[np.ndarray, np.ndarray]:
+    """A quantity's values and where they stand on the x axis, float64 of shape (values,) each.
+
+    Raises:
+        ValueError: the log does not say where.
+    """
+    rows = [row for row in history if quantity in row]
+    values = np.array([row[quantity] for row in rows], dtype=np.float64)
+    if all(x in row for row in rows):
+        return np.array([row[x] for row in rows], dtype=np.float64), values
+    known = {0: 0.0} | {row["step"]: float(row[x]) for row in history if x in row}
+    if len(known) == 1:
+        raise ValueError(f"no row of its history has '{x}'")
+    steps = sorted(known)
+    return np.interp([row["step"] for row in rows], steps, [known[step] for step in steps]), values
+
+
+def _order(quantity: str) -> tuple[int, str]:
+    return (0 if quantity == LOSS else 1 if quantity == VALIDATION_LOSS else 2, quantity)
+
+
+def _draw_quantity(axes: Any, histories: Mapping[str, History], quantity: str, x: str) -> None:
+    handles, labels = [], []
+    for number, (name, history) in enumerate(histories.items()):
+        if not any(quantity in row for row in history):
+            continue
+        try:
+            where, values = points(history, quantity, x)
+        except ValueError as error:
+            raise ValueError(f"'{name}' cannot be drawn by {x}: {error}.") from error
+        style = series_style(number) | {"linewidth": 1.3 if quantity == LOSS else 1.8}
+        marker = "o" if quantity != LOSS or len(values) == 1 else ""
+        handles += axes.plot(where, values, marker=marker, markersize=3.5, **style)
+        labels.append(f"{name}  {_summary(quantity, x, where, values)}")
+    axes.set_title(_title(quantity), fontsize=11, color=INK, loc="left", parse_math=False)
+    axes.set_xlabel(X_AXES[x], color=GRAY, fontsize=9)
+    axes.xaxis.set_major_locator(MaxNLocator(nbins=6, integer=x == "step", steps=[1, 2, 2.5, 5, 10]))
+    axes.xaxis.set_major_formatter(EngFormatter(sep="\N{NARROW NO-BREAK SPACE}") if x == "tokens" else "{x:,g}")
+    clean(axes)
+    add_legend(axes, handles, labels)
+
+
+def _title(quantity: str) -> str:
+    if quantity == LOSS:
+        return "training loss (nats per target, as trained)"
+    name = quantity.removeprefix("eval_")
+    return f"validation {PROSE.get(name, name.replace('_', ' '))}" + (" (nats per target)" if name == "loss" else "")
+
+
+def _summary(quantity: str, x: str, where: np.ndarray, values: np.ndarray) -> str:
+    if quantity == LOSS:
+        return f"last {values[-1]:.4g}"
+    best = values.argmin() if quantity.endswith(LOWER_IS_BETTER) else values.argmax()
+    unit = {"seconds": "after {:,.0f} s", "tokens": "after {:,.0f} tokens"}.get(x, f"at {x} {{:,.4g}}")
+    if x == "step":
+        unit = "at step {:,.0f}"
+    return f"best {values[best]:.4g} {unit.format(where[best])}"

@@ -1,0 +1,109 @@
+"""`regard plot`: pictures of trainings, attention, translations and positions."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from regard.cli import MEASURE, JsonOption, RunArgument, _load, _print_json, _results_alone, _write, app
+
+plot = typer.Typer(
+    name="plot",
+    help="Draw curves, attention, BLEU by length, or positions.",
+    epilog="Example: regard plot curves runs/demo --output curves.png",
+    no_args_is_help=True,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+app.add_typer(plot, rich_help_panel=MEASURE)
+
+RunArguments = Annotated[list[str], typer.Argument(metavar="RUN...", help="Folders of runs.")]
+OutputOption = Annotated[Path, typer.Option("--output", "-o", help="The picture, a .png or .svg file.")]
+
+
+@plot.command(epilog="Example: regard plot curves runs/small runs/large --x tokens --output curves.png")
+def curves(
+    runs: RunArguments,
+    output: OutputOption,
+    x: Annotated[str, typer.Option(help="step, epoch, tokens or seconds.")] = "step",
+    quantity: Annotated[
+        list[str] | None, typer.Option(help="A panel's, such as eval_bleu; repeatable. By default all there are.")
+    ] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Losses and validation metrics of several runs together, one panel a quantity."""
+    with _results_alone(as_json):
+        from regard.train.run_pictures import plot_run_curves
+
+        path = plot_run_curves(runs, output, x=x, quantities=quantity or None)
+    _say(path, as_json)
+
+
+@plot.command(epilog='Example: regard plot attention runs/demo "The cat ate the mouse." --output attention.html')
+def attention(
+    run: RunArgument,
+    source: Annotated[str, typer.Argument(metavar="SENTENCE", help="The text that is read.")],
+    output: Annotated[Path, typer.Option("--output", "-o", help="A .png or .svg file, or an .html page to explore.")],
+    target: Annotated[str | None, typer.Option(help="The translation; by default the run's own, greedily.")] = None,
+    which: Annotated[
+        str | None, typer.Option(help="cross, encoder or decoder; by default the first of these that the run has.")
+    ] = None,
+    layer: Annotated[str, typer.Option(metavar="N|all|mean", help="A layer, from 0; -1 is the last.")] = "all",
+    head: Annotated[str, typer.Option(metavar="N|all|mean", help="A head, from 0; -1 is the last.")] = "all",
+    as_json: JsonOption = False,
+) -> None:
+    """Where a run looks as it reads or writes a sentence, by layer and head."""
+    with _results_alone(as_json):
+        from regard.evaluation.attention_pictures import check_attention_format, plot_attention
+
+        check_attention_format(output)
+        model, tokenizer = _load(run)
+        path = plot_attention(model, tokenizer, source, target, output, which=which, layer=layer, head=head)
+    _say(path, as_json)
+
+
+@plot.command(epilog="Example: regard plot lengths runs/multi30k-de-en --output lengths.png")
+def lengths(
+    runs: RunArguments,
+    output: OutputOption,
+    split: Annotated[
+        str | None, typer.Option(help="As `regard evaluate` has it; by default the first test set there is.")
+    ] = None,
+    width: Annotated[int | None, typer.Option(min=1, help="Of a bucket, in words of the source.")] = None,
+    num_beams: Annotated[int | None, typer.Option(min=1, help="Width of the beam search.")] = None,
+    batch_size: Annotated[int | None, typer.Option(min=1, help="Sentences at once.")] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """BLEU by the length of the source, with the sentences that each length has; translates the split first."""
+    given = {"num_beams": num_beams, "batch_size": batch_size}
+    with _results_alone(as_json):
+        from regard.train.run_pictures import plot_run_lengths
+
+        settings = {key: value for key, value in given.items() if value is not None}
+        results = plot_run_lengths(runs, output, split=split, width=width, **settings)
+    if as_json:
+        buckets = {name: [vars(bucket) for bucket in several] for name, several in results.items()}
+        _print_json({"picture": str(output), "bleu": buckets})
+    else:
+        _say(output, as_json)
+
+
+@plot.command(epilog="Example: regard plot positions translation/multi30k-de-en --output positions.png")
+def positions(
+    run_or_recipe: Annotated[str, typer.Argument(metavar="RUN_OR_RECIPE", help="A run's folder, or a recipe.")],
+    output: OutputOption,
+    number: Annotated[int | None, typer.Option(min=2, help="How many positions; by default up to 128.")] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """The position table, and the dot products of two positions by their distance."""
+    with _results_alone(as_json):
+        from regard.train.run_pictures import plot_run_positions
+
+        path = plot_run_positions(run_or_recipe, output, number)
+    _say(path, as_json)
+
+
+def _say(path: Path, as_json: bool) -> None:
+    if as_json:
+        _print_json({"picture": str(path)})
+    else:
+        _write(f"Wrote {path}\n", None)
