@@ -10,8 +10,8 @@ import pytest
 import torch
 from huggingface_hub import ModelCard
 
-from regard.evaluation.generation import load_run, translate
 from regard.evaluation.curves import plot_history
+from regard.evaluation.generation import load_run, translate
 from regard.model_cards.card import render_card, write_card
 from regard.modeling import (
     TransformerConfig,

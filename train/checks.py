@@ -184,9 +184,7 @@ def _check_evaluation(recipe: Recipe) -> None:
     _check_least(evaluation, "evaluation", pseudo_perplexity_rows=1)
     if evaluation.stride is not None:
         if recipe.task != "causal-lm" or recipe.data.packing != "blocks":
-            raise RecipeError(
-                "evaluation.stride is for the task causal-lm with data.packing: blocks."
-            )
+            raise RecipeError("evaluation.stride is for the task causal-lm with data.packing: blocks.")
         if not 1 <= evaluation.stride < recipe.data.block_size:
             raise RecipeError(
                 f"evaluation.stride: {evaluation.stride} is not between 1 and data.block_size - 1, "
