@@ -123,6 +123,9 @@ def sweep(
     ] = None,
     seeds: Annotated[str | None, typer.Option(metavar="1,2,3", help="By default the recipe's own.")] = None,
     trials: Annotated[int | None, typer.Option(help="Only so many of the combinations, drawn by the seed.")] = None,
+    one_at_a_time: Annotated[
+        bool, typer.Option("--one-at-a-time", help="The recipe as it is, and with each value alone.")
+    ] = False,
     metric: Annotated[
         str | None, typer.Option(help="Tells the best; by default the first of evaluation.metrics.")
     ] = None,
@@ -139,7 +142,7 @@ def sweep(
         from regard.train.sweep import sweep as run_sweep
 
         grid, numbers = parse_values(values or []), parse_seeds(seeds)
-        result = run_sweep(recipe, overrides or [], grid, numbers, output, resume, trials, metric)
+        result = run_sweep(recipe, overrides or [], grid, numbers, output, resume, trials, metric, one_at_a_time)
     if as_json:
         _print_json(result)
     else:

@@ -242,10 +242,10 @@ def test_a_diverged_run_is_recorded_and_the_sweep_goes_on(recipe, tmp_path, monk
     assert len(calls) == 2
 
 
-def test_trials_are_a_seeded_part_of_the_grid(recipe, tmp_path, monkeypatch):
+def test_trials_are_a_seeded_part_of_the_grid():
     def planned(seed, trials):
-        cells = sweeping._cells(recipe, [], {RATE: [0.1, 0.2, 0.3], WIDTH: [8, 16]}, [seed], trials, tmp_path, None)
-        return [tuple(cell.values.values()) for cell in cells]
+        grid = sweeping._grid({RATE: [0.1, 0.2, 0.3], WIDTH: [8, 16]}, trials, seed)
+        return [tuple(setting.values()) for setting in grid]
 
     grid = planned(1, None)
     assert grid == [(rate, width) for rate in (0.1, 0.2, 0.3) for width in (8, 16)]
@@ -256,6 +256,26 @@ def test_trials_are_a_seeded_part_of_the_grid(recipe, tmp_path, monkeypatch):
         assert len(part) == 3
         assert part == [setting for setting in grid if setting in part]  # in the grid's order
     assert planned(1, 9) == grid
+
+
+def test_one_value_at_a_time_beside_the_recipe_as_it_is(recipe, tmp_path, trainings):
+    folder = tmp_path / "ingredients"
+    result = sweep(recipe, [], {RATE: [0.03], WIDTH: [24, 8]}, output_dir=folder, one_at_a_time=True)
+    changed = [{}, {RATE: 0.03}, {WIDTH: 24}, {WIDTH: 8}]
+    assert [cell["values"] for cell in result["cells"]] == changed
+    assert [str(run).rpartition("/")[2] for run, _ in trainings] == [
+        "tiny-seed5", "learning_rate-0.03-seed5", "intermediate_size-24-seed5", "intermediate_size-8-seed5",
+    ]  # fmt: skip
+    for cell in result["cells"]:  # all else is the recipe's
+        plain, used = load_recipe(recipe), load_recipe(folder / cell["run"])
+        assert used.training["learning_rate"] == cell["values"].get(RATE, plain.training["learning_rate"])
+        assert used.model["intermediate_size"] == cell["values"].get(WIDTH, plain.model["intermediate_size"])
+    rows = [line.split(" | ")[0].removeprefix("| ") for line in table(result).splitlines() if line.startswith("|")]
+    assert rows[0] == "changed"
+    assert rows[2:] == ["nothing", f"{RATE}=0.03", f"{WIDTH}=24", f"{WIDTH}=8"]
+    assert "--one-at-a-time" in result["command"]
+    with pytest.raises(ValueError, match="--one-at-a-time makes none"):
+        sweep(recipe, [], {RATE: [0.03]}, output_dir=folder, one_at_a_time=True, trials=1)
 
 
 def test_numbers_are_short_and_plain():
@@ -348,7 +368,7 @@ def test_several_processes_are_refused(recipe, tmp_path, monkeypatch):
 
 def test_names_of_runs_differ_and_are_short(recipe, tmp_path):
     values = {"data.validation": ["5%", "5"], "model.dropout": [0.1], "data.bpe_dropout": [0.0]}
-    cells = sweeping._cells(recipe, [], values, [1], None, tmp_path, None)
+    cells = sweeping._cells(recipe, [], sweeping._grid(values, None, 1), [1], tmp_path, None)
     assert [cell.run.name for cell in cells] == [
         "validation-5-_dropout-0.1_bpe_dropout-0.0-seed1",
         "validation-5_dropout-0.1_bpe_dropout-0.0-seed1",

@@ -63,6 +63,7 @@ def sweep(
     resume: bool = False,
     trials: int | None = None,
     metric: str | None = None,
+    one_at_a_time: bool = False,
 ) -> dict[str, Any]:
     """Trains a recipe with each combination of values and each seed, and measures each on the validation split.
 
@@ -80,6 +81,8 @@ def sweep(
         resume: go on with the sweep in that folder.
         trials: only so many of the combinations, drawn by the first seed.
         metric: by what the best is told; by default the first of `evaluation.metrics`, or the loss.
+        one_at_a_time: not the combinations, but the recipe as it is, and then with each value alone: what each
+            ingredient gives.
 
     Returns:
         What `sweep.json` holds; `table` makes Markdown of it.
@@ -94,12 +97,15 @@ def sweep(
     seeds = _checked_seeds(seeds)
     if trials is not None and trials < 1:
         raise RecipeError(f"--trials: {trials} is less than 1.")
+    if trials is not None and one_at_a_time:
+        raise RecipeError("--trials draws from the combinations of values, and --one-at-a-time makes none.")
     finished = _finished_run(Path(recipe), values, overrides, seeds)
     with _said_once():
-        name, own_seed = _name_and_seed(recipe, overrides, values)
+        name, own_seed = _name_and_seed(recipe, overrides, {} if one_at_a_time else values)
         seeds = seeds or [own_seed]
         folder = Path(output_dir) if output_dir is not None else Path("runs") / f"{name}-sweep"
-        cells = _cells(recipe, overrides, values, seeds, trials, folder, finished)
+        settings = _one_at_a_time(values) if one_at_a_time else _grid(values, trials, seeds[0])
+        cells = _cells(recipe, overrides, settings, seeds, folder, finished)
     metric = _checked_metric(metric, cells)
     _check_cells(cells, values, finished)
 
@@ -109,10 +115,11 @@ def sweep(
         "values": values,
         "seeds": seeds,
         "trials": trials,
+        "one_at_a_time": one_at_a_time,
     }
     plan = json.loads(json.dumps(plan))  # as it is read again
     records = _records(folder, plan, resume)
-    command = _command(recipe, overrides, values, seeds if finished is None else [], trials, metric)
+    command = _command(recipe, overrides, values, seeds if finished is None else [], trials, metric, one_at_a_time)
     about = {"name": name, "command": command, "metric": metric, "split": SPLIT, "cells_planned": len(cells)}
 
     def write() -> dict[str, Any]:
@@ -172,10 +179,14 @@ def table(result: Mapping[str, Any]) -> str:
     measures = list(dict.fromkeys(name for setting in settings for name in setting["mean"]))
     measures.sort(key=lambda name: name != metric)  # the one that decides comes first
     timed = any("evaluation_seconds" in setting for setting in settings)
-    head = [*keys, *measures, "parameters", "seconds of training", *(["of evaluation"] if timed else []), "seeds"]
-    lines = [head, ["---"] * len(keys) + ["---:"] * (len(head) - len(keys))]
+    names = ["changed"] if result["one_at_a_time"] else keys
+    head = [*names, *measures, "parameters", "seconds of training", *(["of evaluation"] if timed else []), "seeds"]
+    lines = [head, ["---"] * len(names) + ["---:"] * (len(head) - len(names))]
     for setting in settings:
-        line = [_shown(setting["values"][key]).replace("|", "\\|") for key in keys]
+        line = [_shown(setting["values"][key]) for key in keys if key in setting["values"]]
+        if result["one_at_a_time"]:
+            line = [", ".join(f"{key}={_shown(value)}" for key, value in setting["values"].items()) or "nothing"]
+        line = [text.replace("|", "\\|") for text in line]
         for name in measures:
             text = _with_deviation(setting["mean"].get(name), setting["deviation"].get(name))
             line.append(f"**{text}**" if name == metric and setting["best"] else text)
@@ -262,22 +273,30 @@ def _name_and_seed(recipe: Any, overrides: Sequence[str], values: Mapping[str, l
     return loaded.name, loaded.training.get("seed", 42)
 
 
+def _grid(values: Mapping[str, list[Any]], trials: int | None, seed: int) -> list[dict[str, Any]]:
+    """All combinations, or some of them, in the order in which the values are given."""
+    grid = [dict(zip(values, choice, strict=True)) for choice in itertools.product(*values.values())]
+    if trials is None or trials >= len(grid):
+        return grid
+    return [grid[i] for i in sorted(random.Random(seed).sample(range(len(grid)), trials))]
+
+
+def _one_at_a_time(values: Mapping[str, list[Any]]) -> list[dict[str, Any]]:
+    """Nothing changed, and then each value by itself."""
+    return [{}, *({key: value} for key, several in values.items() for value in several)]
+
+
 def _cells(
     recipe: Any,
     overrides: Sequence[str],
-    values: Mapping[str, list[Any]],
+    settings: Sequence[dict[str, Any]],
     seeds: Sequence[int],
-    trials: int | None,
     folder: Path,
     finished: Path | None,
 ) -> list[Cell]:
-    """All cells in the grid's order, their recipes checked."""
-    grid = [dict(zip(values, choice, strict=True)) for choice in itertools.product(*values.values())]
-    if trials is not None and trials < len(grid):
-        chosen = random.Random(seeds[0]).sample(range(len(grid)), trials)
-        grid = [grid[i] for i in sorted(chosen)]
+    """All cells in the settings' order, their recipes checked."""
     cells, runs = [], {}
-    for setting, seed in itertools.product(grid, seeds):
+    for setting, seed in itertools.product(settings, seeds):
         own = [_override(key, value) for key, value in setting.items()]
         own += [] if finished is not None else [f"training.seed={seed}"]
         loaded = load_recipe(recipe, [*overrides, *own])
@@ -525,6 +544,7 @@ def _command(
     seeds: Sequence[int],
     trials: int | None,
     metric: str,
+    one_at_a_time: bool,
 ) -> str:
     """The call that makes this sweep."""
     words = ["regard", "sweep", str(recipe), *overrides]
@@ -532,6 +552,7 @@ def _command(
         words += ["--values", f"{key}={','.join(json.dumps(value, ensure_ascii=False) for value in several)}"]
     words += ["--seeds", ",".join(map(str, seeds))] if seeds else []
     words += ["--trials", str(trials)] if trials is not None else []
+    words += ["--one-at-a-time"] if one_at_a_time else []
     return shlex.join([*words, "--metric", metric])
 
 
