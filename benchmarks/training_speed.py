@@ -18,11 +18,11 @@ from transformers import PreTrainedModel
 from transformers.utils import logging
 
 from regard.benchmarks.peers import BOS, PAD, SHAPES, Batch, Shape, blocks, decoders, encoder_decoders, pairs
-from regard.evaluation.files import replacing
+from regard.benchmarks.report import machine, write_part
 from regard.train.records import environment, write_json
 
 CLOCKS = {"wall": time.perf_counter, "cpu": time.process_time}
-BEGIN, END = "<!-- begin: written by the command -->", "<!-- end -->"
+PART = "training speed"  # of README.md
 BATCHES = 8
 
 
@@ -197,18 +197,11 @@ def write(record: dict, folder: Path) -> None:
     write_json(folder / "results" / "training_speed.json", record)
     readme = folder / "README.md"
     if readme.exists():
-        machine = record["environment"]
-        text = readme.read_text(encoding="utf-8")
-        before, rest = text.split(BEGIN)
-        after = rest.split(END)[1]
         caption = (
-            f"{machine['date']}: {machine['cpu']}, {machine['threads']} of {machine['cores']} cores; torch "
-            f"{machine['torch']}, transformers {machine['transformers']}; shape `{record['shape']}`, "
-            f"{record['rounds']} rounds, {record['clock']} time."
+            f"{machine(record['environment'])}; shape `{record['shape']}`, {record['rounds']} rounds, "
+            f"{record['clock']} time."
         )
-        with replacing(readme) as partial:
-            text = f"{before}{BEGIN}\n{caption}\n\n{table(record['results'])}\n{END}{after}"
-            partial.write_text(text, encoding="utf-8")
+        write_part(readme, PART, f"{caption}\n\n{table(record['results'])}")
 
 
 def main(arguments: list[str] | None = None) -> int:

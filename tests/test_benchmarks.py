@@ -10,8 +10,10 @@ import pytest
 import torch
 
 from regard.benchmarks import training_speed
+from regard.benchmarks.ingredients import collect
 from regard.benchmarks.peers import SHAPES, blocks, decoders, encoder_decoders, pairs
-from regard.benchmarks.training_speed import BEGIN, END, main, real_tokens
+from regard.benchmarks.report import markers, write_part
+from regard.benchmarks.training_speed import main, real_tokens
 
 TINY = SHAPES["tiny"]
 
@@ -39,7 +41,8 @@ def test_batches():
 
 def test_command_writes_its_results(tmp_path):
     readme = tmp_path / "README.md"
-    readme.write_text(f"before\n{BEGIN}\nold\n{END}\nafter\n", encoding="utf-8")
+    begin, end = markers("training speed")
+    readme.write_text(f"before\n{begin}\nold\n{end}\nafter\n", encoding="utf-8")
     command = [sys.executable, "-m", "regard.benchmarks", "--shape", "tiny", "--rounds", "2", "--out", str(tmp_path)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode in (0, 1), done.stderr  # 1: a ratio below 1, which is nothing for a test to judge
@@ -102,3 +105,36 @@ def test_wrong_calls(arguments, tmp_path, capsys):
         main([*arguments, "--out", str(tmp_path)])
     assert error.value.code == 2
     assert arguments[0] in capsys.readouterr().err
+
+
+def test_sweeps_are_collected(tmp_path):
+    """The table is the sweep's own; sweeps that were collected before stay."""
+    setting = {"values": {}, "mean": {"loss": 1.25}, "deviation": {}, "best": True, "seeds": [1], "diverged": []}
+    environment = {"date": "2026-01-02", "cpu": "a cpu", "threads": 1, "cores": 2, "torch": "2", "transformers": "5"}
+    record = {
+        "name": "tiny", "command": "regard sweep tiny", "metric": "loss", "values": {"model.dropout": [0.1]},
+        "one_at_a_time": True, "settings": [setting, setting | {"values": {"model.dropout": 0.1}, "best": False}],
+        "cells": [{}, {}], "cells_planned": 2, "environment": environment,
+    }  # fmt: skip
+    begin, end = markers("ingredients")
+    (tmp_path / "README.md").write_text(f"before\n{begin}\nold\n{end}\nafter\n")
+    for name in ("one", "two"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "sweep.json").write_text(json.dumps(record | {"name": name}))
+        collect([tmp_path / name], tmp_path)
+    text = (tmp_path / "README.md").read_text()
+    assert text.startswith("before\n")
+    assert text.endswith("after\n")
+    assert "\nold\n" not in text
+    assert [line for line in text.splitlines() if line.startswith("###")] == ["### one", "### two"]
+    assert text.count("| nothing | **1.25** |") == text.count("| model.dropout=0.1 | 1.25 |") == 2
+    assert text.count("2026-01-02: a cpu, 1 of 2 cores; torch 2, transformers 5.") == 2
+    assert json.loads((tmp_path / "results" / "ingredients-one.json").read_text())["name"] == "one"
+
+    (tmp_path / "one" / "sweep.json").write_text(json.dumps(record | {"cells": [{}]}))
+    with pytest.raises(ValueError, match="has 1 of its 2 cells"):
+        collect([tmp_path / "one"], tmp_path)
+    with pytest.raises(ValueError, match="There is no sweep in"):
+        collect([tmp_path / "three"], tmp_path)
+    with pytest.raises(ValueError, match="has no place for the part 'more'"):
+        write_part(tmp_path / "README.md", "more", "text")

@@ -1,0 +1,51 @@
+"""Puts finished sweeps into this folder: their records, and their tables in README.md."""
+
+import argparse
+import sys
+from pathlib import Path
+
+from regard.benchmarks.report import machine, write_part
+from regard.train.records import read_json, write_json
+from regard.train.sweep import SWEEP, table
+
+PART = "ingredients"  # of README.md
+
+
+def collect(sweeps: list[Path], folder: Path) -> None:
+    """Copies the records of sweeps to `folder/results`, and writes all that lie there into `folder/README.md`.
+
+    Raises:
+        ValueError: a folder holds no sweep, or one that is not finished.
+    """
+    records = {}
+    for sweep in sweeps:
+        if not (sweep / SWEEP).is_file():
+            raise ValueError(f"There is no sweep in '{sweep}': give the folder that `regard sweep` wrote.")
+        records[sweep.name] = read_json(sweep / SWEEP)
+        done, planned = len(records[sweep.name]["cells"]), records[sweep.name]["cells_planned"]
+        if done < planned:
+            raise ValueError(f"The sweep in '{sweep}' has {done} of its {planned} cells: go on with it by --resume.")
+    for name, record in records.items():
+        write_json(folder / "results" / f"{PART}-{name}.json", record)
+    parts = []
+    for path in sorted((folder / "results").glob(f"{PART}-*.json")):
+        record = read_json(path)
+        text = table(record).replace("# Sweep of ", "### ", 1)
+        parts.append(f"{text.strip()}\n\n{machine(record['environment'])}.")
+    write_part(folder / "README.md", PART, "\n\n".join(parts))
+
+
+def main(arguments: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("sweeps", nargs="+", type=Path, metavar="SWEEP", help="the folder of a finished sweep")
+    parser.add_argument("--out", type=Path, default=Path(__file__).parent, help="folder of results/ and README.md")
+    options = parser.parse_args(arguments)
+    try:
+        collect(options.sweeps, options.out)
+    except ValueError as error:
+        parser.error(str(error))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
