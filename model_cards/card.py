@@ -51,6 +51,7 @@ def render_card(run_dir: str | Path, pictures: dict[str, str] | None = None) -> 
         "not_for": text.not_for,
         "results": tables.result_table(evaluation),
         "lower_is_better": tables.lower_is_better(evaluation),
+        "notes": " ".join(_notes(records)),
         "decoding": ", ".join(f"{key}={value}" for key, value in decoding(records).items()) if written else "",
         "signatures": _signatures(records.metrics.get("evaluation", {})),
         "sample_note": text.samples,
@@ -169,6 +170,25 @@ def _numbers(evaluation: dict[str, dict[str, Any]]) -> dict[str, dict[str, float
         split: {name: value for name, value in measures.items() if isinstance(value, int | float)}
         for split, measures in evaluation.items()
     }
+
+
+def _notes(records: Records) -> list[str]:
+    """How the evaluation counted, where there is more than one way."""
+    evaluation, data = records.section("evaluation"), records.section("data")
+    notes = []
+    if evaluation.get("group_references"):
+        notes.append("Rows with the same source are one item, and any of their targets is a right answer.")
+    if records.task == "causal-lm" and evaluation.get("stride"):
+        seen = data["block_size"] - 1 - evaluation["stride"]
+        notes.append(f"Each token is predicted from at least {seen} tokens before it, but for those at the beginning.")
+    elif records.task == "causal-lm" and data.get("packing") == "blocks":
+        notes.append(f"The text is judged in blocks of {data['block_size']} tokens, each without what came before it.")
+    if "word_perplexity" in evaluation.get("metrics", []):
+        notes.append("Words are what white space parts in the text as it comes; the end of a line counts as one.")
+    if "pseudo_perplexity" in evaluation.get("metrics", []):
+        rows = evaluation["pseudo_perplexity_rows"]
+        notes.append(f"The pseudo-perplexity masks one token at a time, in {rows} rows spread evenly over the split.")
+    return notes
 
 
 def _signatures(evaluation: dict[str, dict[str, Any]]) -> str:

@@ -142,7 +142,6 @@ def _tokenizer(section: dict[str, Any]) -> str | None:
 def setting_table(records: Records) -> str:
     """The recipe's settings that a reader asks for first, under the recipe's own names."""
     by_tokens = records.section("data").get("max_tokens_per_batch") is not None
-    grouped = records.section("evaluation").get("group_references")
     lm, translates = records.task in ("causal-lm", "masked-lm"), records.task == "translation"
     keys = (
         ("training", ("num_train_epochs", "max_steps")),
@@ -152,13 +151,12 @@ def setting_table(records: Records) -> str:
         ("data", ("block_size", "packing") if lm else ()),
         ("data", ("mask_probability",) if records.task == "masked-lm" else ()),
         ("data", ("bpe_dropout",) if records.section("data").get("bpe_dropout") else ()),
-        ("training", ("learning_rate", "lr_scheduler_type", "warmup_steps", "warmup_ratio", "optim")),
+        ("training", ("learning_rate", "lr_scheduler_type", "warmup_steps", "warmup_ratio", "optim", "optim_args")),
         ("training", ("adam_beta1", "adam_beta2", "adam_epsilon", "weight_decay", "max_grad_norm")),
         ("model", ("dropout", "attention_dropout", "classifier_dropout", "label_smoothing")),
         ("training", ("bf16", "fp16", "seed")),
         ("evaluation", ("average_checkpoints",)),
         ("evaluation", ("num_beams", "length_penalty", "max_new_tokens") if translates else ()),
-        ("evaluation", ("group_references",) if grouped else ()),
     )
     rows = []
     for name, chosen in keys:
@@ -171,7 +169,7 @@ def data_table(records: Records) -> str:
     """Each split: where it is from, and what became of its rows."""
     recorded = {k: v for k, v in records.metrics.get("data", {}).items() if isinstance(v, dict)}
     sources = split_sources(records.section("data"))
-    counts = ("rows", "examples", "tokens", "empty", "dropped", "truncated", "pad_share")
+    counts = ("rows", "examples", "tokens", "words", "empty", "dropped", "truncated", "pad_share")
     shown = [key for key in counts if any(split.get(key) for split in recorded.values())]
     rows = []
     for split in [*recorded, *(name for name in sources if name not in recorded)]:

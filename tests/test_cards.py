@@ -195,6 +195,37 @@ def test_ones_own_file_in_a_recipe_of_the_package(tmp_path):
     assert data.datasets is None
 
 
+@pytest.mark.parametrize(
+    ("recipe", "overrides", "sentence"),
+    [
+        (
+            "language-modeling/wikitext2-bpe",
+            ["data.block_size=100", "evaluation.stride=20"],
+            "Each token is predicted from at least 79 tokens before it, but for those at the beginning. "
+            "Words are what white space parts in the text as it comes; the end of a line counts as one.",
+        ),
+        (
+            "language-modeling/tinyshakespeare-char",
+            ["data.train=a.txt", "data.validation=b.txt"],
+            "The text is judged in blocks of 64 tokens, each without what came before it.",
+        ),
+        (
+            "translation/cmudict-g2p",
+            ["data.train=a.tsv", "data.validation=b.tsv", "data.test=c.tsv"],
+            "Rows with the same source are one item, and any of their targets is a right answer.",
+        ),
+        (
+            "masked-lm/wikipedia-bert",
+            ["evaluation.metrics=[pseudo_perplexity]", "evaluation.pseudo_perplexity_rows=7"],
+            "The pseudo-perplexity masks one token at a time, in 7 rows spread evenly over the split.",
+        ),
+    ],
+)
+def test_how_the_evaluation_counted(recipe, overrides, sentence, tmp_path):
+    metrics = METRICS | {"evaluation": {"validation": {"loss": 1.5}}}
+    assert f"\n{sentence}\n" in render_card(make_run(tmp_path, recipe=recipe, metrics=metrics, overrides=overrides))
+
+
 def test_the_command_makes_the_same_recipe(run):
     """What the card says to run gives the run's recipe, but for the place of the files."""
     command = next(line for line in render_card(run).splitlines() if line.startswith("regard train"))
