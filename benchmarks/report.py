@@ -10,19 +10,27 @@ def markers(part: str) -> tuple[str, str]:
     return f"<!-- begin: {part} -->", f"<!-- end: {part} -->"
 
 
-def write_part(readme: Path, part: str, text: str) -> None:
-    """Puts a text between the markers of a part.
+def part_of(readme: Path, part: str) -> tuple[str, str]:
+    """What stands before and after a part.
 
     Raises:
-        ValueError: when the file has not each marker once.
+        ValueError: when the file is not there, or has not each marker once, in order.
     """
-    before = readme.read_text(encoding="utf-8")
     begin, end = markers(part)
-    if before.count(begin) != 1 or before.count(end) != 1:
+    text = readme.read_text(encoding="utf-8") if readme.is_file() else ""
+    before, _, rest = text.partition(begin)
+    _, found, after = rest.partition(end)
+    if not found or begin in rest or end in after:
         raise ValueError(f"{readme} has no place for the part '{part}': it needs the lines {begin} and {end}.")
-    head, rest = before.split(begin)
+    return before, after
+
+
+def write_part(readme: Path, part: str, text: str) -> None:
+    """Puts a text between the markers of a part. Raises ValueError as `part_of` does."""
+    before, after = part_of(readme, part)
+    begin, end = markers(part)
     with replacing(readme) as partial:
-        partial.write_text(f"{head}{begin}\n{text.strip()}\n{end}{rest.split(end)[1]}", encoding="utf-8")
+        partial.write_text(f"{before}{begin}\n{text.strip()}\n{end}{after}", encoding="utf-8")
 
 
 def machine(environment: dict[str, Any]) -> str:

@@ -36,14 +36,16 @@ def pseudo_log_likelihood(
     special = set(tokenizer.all_special_ids) - {tokenizer.unk_token_id}
     total, tokens, was_training = 0.0, 0, model.training
     model.eval()
-    for ids, places in _masked_copies(rows, special, batch_size):
-        targets = ids.gather(1, places[:, None])  # (B, 1)
-        masked = ids.scatter(1, places[:, None], tokenizer.mask_token_id).to(model.device)  # (B, T)
-        logits = model(input_ids=masked).logits[torch.arange(len(ids)), places.to(model.device)]  # (B, V)
-        log_probabilities = logits.float().log_softmax(-1).cpu().gather(1, targets)  # (B, 1)
-        total += log_probabilities.double().sum().item()
-        tokens += len(ids)
-    model.train(was_training)
+    try:
+        for ids, places in _masked_copies(rows, special, batch_size):
+            targets = ids.gather(1, places[:, None])  # (B, 1)
+            masked = ids.scatter(1, places[:, None], tokenizer.mask_token_id).to(model.device)  # (B, T)
+            logits = model(input_ids=masked).logits[torch.arange(len(ids)), places.to(model.device)]  # (B, V)
+            log_probabilities = logits.float().log_softmax(-1).cpu().gather(1, targets)  # (B, 1)
+            total += log_probabilities.double().sum().item()
+            tokens += len(ids)
+    finally:
+        model.train(was_training)
     if not tokens:
         raise ValueError("A pseudo-perplexity needs a token to predict, and the rows have none.")
     return total, tokens

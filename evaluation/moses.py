@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 
 def moses_languages() -> list[str]:
-    """The codes of the languages that the tokenizer has abbreviations of its own for; any other is read as English."""
+    """The codes of the languages that the tokenizer has abbreviations of its own for."""
     from sacremoses.corpus import NonbreakingPrefixes
 
     return sorted(set(NonbreakingPrefixes().available_langs.values()))

@@ -179,7 +179,7 @@ def _notes(records: Records) -> list[str]:
     if evaluation.get("group_references"):
         notes.append("Rows with the same source are one item, and any of their targets is a right answer.")
     if records.task == "causal-lm" and evaluation.get("stride"):
-        seen = data["block_size"] - 1 - evaluation["stride"]
+        seen = data["block_size"] - evaluation["stride"]
         notes.append(f"Each token is predicted from at least {seen} tokens before it, but for those at the beginning.")
     elif records.task == "causal-lm" and data.get("packing") == "blocks":
         notes.append(f"The text is judged in blocks of {data['block_size']} tokens, each without what came before it.")
@@ -187,7 +187,9 @@ def _notes(records: Records) -> list[str]:
         notes.append("Words are what white space parts in the text as it comes; the end of a line counts as one.")
     if "pseudo_perplexity" in evaluation.get("metrics", []):
         rows = evaluation["pseudo_perplexity_rows"]
-        notes.append(f"The pseudo-perplexity masks one token at a time, in {rows} rows spread evenly over the split.")
+        notes.append(
+            f"The pseudo-perplexity masks one token at a time, in {rows} rows (or all) spread evenly over the split."
+        )
     return notes
 
 

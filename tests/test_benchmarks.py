@@ -136,5 +136,14 @@ def test_sweeps_are_collected(tmp_path):
         collect([tmp_path / "one"], tmp_path)
     with pytest.raises(ValueError, match="There is no sweep in"):
         collect([tmp_path / "three"], tmp_path)
+    for changed, sentence in (({"command": "regard sweep /a/b"}, "names a place"), ({"cells": None}, "0 of its 2")):
+        (tmp_path / "one" / "sweep.json").write_text(json.dumps({k: v for k, v in (record | changed).items() if v}))
+        with pytest.raises(ValueError, match=sentence):
+            collect([tmp_path / "one"], tmp_path)
+    with pytest.raises(ValueError, match="Two sweeps are called 'two'"):
+        collect([tmp_path / "two", tmp_path / "two"], tmp_path)
+    with pytest.raises(ValueError, match="has no place for the part 'ingredients'"):
+        collect([tmp_path / "two"], tmp_path / "two")
+    assert not (tmp_path / "two" / "results").exists()
     with pytest.raises(ValueError, match="has no place for the part 'more'"):
         write_part(tmp_path / "README.md", "more", "text")

@@ -9,6 +9,8 @@ from transformers import TrainingArguments
 from regard.modeling import TransformerConfig, TransformerDecoderConfig, TransformerDecoderForCausalLM
 from regard.modeling import TransformerForConditionalGeneration as Seq2Seq
 from regard.train.muon import build_muon, map_sizes, muon_options, orthogonalize
+from regard.train.recipe import load_recipe
+from regard.train.sections import RecipeError
 
 TINY = {"vocab_size": 20, "hidden_size": 16, "num_attention_heads": 4, "intermediate_size": 32}
 
@@ -131,6 +133,30 @@ def test_the_state_survives_saving(tmp_path):
         assert torch.equal(mine, theirs)
 
 
+def test_a_step_is_one_step_for_its_hooks(tmp_path):
+    model = decoder()
+    torch.optim.AdamW(model.parameters())  # torch hooks the step of a class when one is made
+    optimizer, steps = muon_for(model, tmp_path), []
+    optimizer.register_step_post_hook(lambda *_: steps.append(1))
+    optimizer.step()
+    assert len(steps) == 1
+
+
+@pytest.mark.parametrize(
+    ("overrides", "sentence"),
+    [
+        (["training.optim_args=5"], "training.optim_args: 5 is not text"),
+        (["training.optim_args={momentum: 0.9}"], "training.optim_args: .* is not text"),
+        (["training.optim_args=speed=1"], "Muon has no option 'speed'"),
+        (["training.fsdp=full_shard"], "training.fsdp parts the matrices"),
+    ],
+)
+def test_recipes_that_cannot_work(overrides, sentence):
+    files = ["data.train=a.txt", "data.validation=b.txt"]
+    with pytest.raises(RecipeError, match=sentence):
+        load_recipe("language-modeling/tinyshakespeare-char", [*files, *overrides])
+
+
 def test_options():
     assert muon_options(None) == {"momentum": 0.95, "matrix_learning_rate": None}
     assert muon_options("momentum=0.9, matrix_learning_rate=1e-2") == {"momentum": 0.9, "matrix_learning_rate": 0.01}
@@ -140,9 +166,13 @@ def test_options():
     ("text", "sentence"),
     [
         ("beta=1", "Muon has no option 'beta': there are momentum, matrix_learning_rate"),
-        ("momentum=1", "momentum=1 is not a number between 0 and 1"),
-        ("matrix_learning_rate=fast", "matrix_learning_rate=fast is not a number above 0"),
-        ("momentum", "momentum= is not a number"),
+        ("momentum=1", "'momentum=1' does not set momentum to a number between 0 and 1"),
+        (
+            "matrix_learning_rate=fast",
+            "'matrix_learning_rate=fast' does not set matrix_learning_rate to a number above 0",
+        ),
+        ("momentum", "'momentum' does not set momentum to a number"),
+        ("momentum=0.9,momentum=0.8", "momentum is given twice"),
     ],
 )
 def test_options_that_cannot_work(text, sentence):

@@ -165,7 +165,6 @@ def test_a_masked_model_is_judged_by_its_pseudo_perplexity(file, tmp_path):
     measured = train(recipe, str(tmp_path / "run"))["evaluation"]["validation"]
     size = load_run(tmp_path / "run")[0].config.vocab_size
     assert measured["pseudo_perplexity"] == pytest.approx(size, rel=1e-4)  # all tokens are equally likely
-    assert measured["pseudo_perplexity_tokens"] == 12  # two rows of eight, less their special tokens
 
 
 def test_a_perplexity_beyond_all_numbers_is_infinite():

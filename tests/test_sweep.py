@@ -242,6 +242,22 @@ def test_a_diverged_run_is_recorded_and_the_sweep_goes_on(recipe, tmp_path, monk
     assert len(calls) == 2
 
 
+def test_an_infinite_measure_has_no_deviation():
+    cells = [
+        {
+            "values": {},
+            "seed": seed,
+            "validation": {"loss": loss, "perplexity": value},
+            "parameters": 1,
+            "seconds": 1.0,
+        }
+        for seed, loss, value in ((1, 1.0, 3.0), (2, 2.0, float("inf")))
+    ]
+    (setting,) = sweeping._settings(cells, "loss")
+    assert setting["mean"] == {"loss": 1.5, "perplexity": float("inf")}
+    assert setting["deviation"] == {"loss": pytest.approx(0.5**0.5)}
+
+
 def test_trials_are_a_seeded_part_of_the_grid():
     def planned(seed, trials):
         grid = sweeping._grid({RATE: [0.1, 0.2, 0.3], WIDTH: [8, 16]}, trials, seed)
@@ -339,7 +355,12 @@ def test_seeds_that_are_no_whole_numbers(text):
             "num_beams changes nothing that is measured",
         ),
         ({"values": {"training.eval_strategy": ["no", "sometimes"]}}, "training.eval_strategy: 'sometimes'"),
-        ({"values": {"data.validation": ["10%", "there.tsv"]}}, "data.validation: the file there.tsv does not exist"),
+        ({"values": {"data.train": ["there.tsv", "here.tsv"]}}, "data.train: the file there.tsv does not exist"),
+        ({"values": {"data.validation": ["5%", "9%"]}}, "data.validation changes what is judged"),
+        (
+            {"values": {"tokenizer.vocab_size": [20, 30]}, "metric": "loss"},
+            "tokenizer.vocab_size changes the tokens that are predicted, so that loss could not be compared",
+        ),
         ({"resume": True}, "There is no sweep in .* to resume"),
     ],
 )

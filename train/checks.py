@@ -222,14 +222,18 @@ def _check_training(recipe: Recipe) -> None:
             raise RecipeError(f"training.{key} does not belong in a recipe: {reason}.")
     _check_keys(training, fields, "training.", "argument")
     if training.get("optim") == MUON:  # ours, beside those of TrainingArguments
+        fields = fields | {"optim": str, "optim_args": str | None}
+    for key, value in training.items():
+        typed = _typed(value, fields[key], f"training.{key}")
+        training[key] = value if isinstance(value, int) else typed  # 800 steps stay 800, though the field says float
+    if training.get("optim") == MUON:
         try:
             muon_options(training.get("optim_args"))
         except ValueError as error:
             raise RecipeError(str(error)) from error
-        fields = fields | {"optim": str}
-    for key, value in training.items():
-        typed = _typed(value, fields[key], f"training.{key}")
-        training[key] = value if isinstance(value, int) else typed  # 800 steps stay 800, though the field says float
+        for key in ("fsdp", "deepspeed"):
+            if training.get(key):
+                raise RecipeError(f"training.{key} parts the matrices that training.optim: muon needs whole.")
     if training.get("save_only_model"):
         raise RecipeError(
             "training.save_only_model: true saves checkpoints without the optimiser, from which no run can be resumed."

@@ -114,10 +114,12 @@ def evaluate_split(
     measures: dict[str, Any] = {"loss": result.loss}
     if has_vocabulary_head(model):
         measures["perplexity"] = result.perplexity
-    if "word_perplexity" in evaluation.metrics and words:
+    if "word_perplexity" in evaluation.metrics:
+        if not words:
+            raise ValueError("evaluation.metrics: word_perplexity needs a text with words, and there is none.")
         measures["word_perplexity"] = perplexity(result.loss * result.targets / words)
     if "pseudo_perplexity" in evaluation.metrics:
-        measures |= pseudo_perplexity(model, tokenizer, dataset, evaluation)
+        measures["pseudo_perplexity"] = pseudo_perplexity(model, tokenizer, dataset, evaluation)
     predictions, references, metrics = None, None, []
     if classifies:
         metrics = evaluation.metrics
@@ -133,11 +135,11 @@ def evaluate_split(
 
 def pseudo_perplexity(
     model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, dataset: Any, evaluation: EvaluationSection
-) -> dict[str, Any]:
+) -> float:
     """Of some rows, evenly spread over the split, since each of their tokens takes a pass of its own."""
     rows = [unmasked(dataset[i]) for i in _spread(len(dataset), evaluation.pseudo_perplexity_rows)]
     total, tokens = pseudo_log_likelihood(model, tokenizer, rows, evaluation.batch_size)
-    return {"pseudo_perplexity": perplexity(-total / tokens), "pseudo_perplexity_tokens": tokens}
+    return perplexity(-total / tokens)
 
 
 def unmasked(row: dict[str, list[int]]) -> list[int]:

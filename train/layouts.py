@@ -4,7 +4,7 @@ blocks      causal: the documents one after another in one stream, cut every `bl
             `block_size`: a row begins with the last token of the row before, since the first token of a row is not
             predicted. A stream of N tokens has N - 1 predictions, each made once. With a `stride`, for evaluation, a
             row begins only `stride` tokens after the one before, and `labels` has its last `stride` tokens alone, so
-            that each is predicted from at least block_size - 1 - stride tokens before it.
+            that each is predicted from at least block_size - stride tokens before it, but for the first row's.
 documents   causal: whole documents, as many in a row as fit; `position_ids` start anew with each, by which
             attention tells them apart, and the first token of each has no label, since nothing comes before it.
 masked      each row is full of text between the special tokens that the tokenizer's template puts around a text.

@@ -8,6 +8,7 @@ torch's own Muon takes one matrix at a time and takes a fused projection (querie
 map. Here each map is treated by itself, and all of one shape in one batched product, which is what small models need.
 """
 
+import inspect
 import math
 from collections import defaultdict
 from collections.abc import Callable
@@ -40,7 +41,7 @@ class Muon(torch.optim.AdamW):
         groups = self.param_groups
         self.param_groups = [group for group in groups if not group["use_muon"]]
         try:
-            loss = super().step(closure)
+            loss = inspect.unwrap(torch.optim.Adam.step)(self, closure)  # without the hooks, which are for one step
         finally:
             self.param_groups = groups
         for group in groups:
@@ -69,7 +70,8 @@ class Muon(torch.optim.AdamW):
 
 
 def orthogonalize(matrices: torch.Tensor) -> torch.Tensor:
-    """Matrices of the same singular vectors, with singular values between about 0.7 and 1.2.
+    """Matrices of the same singular vectors, with singular values between about 0.7 and 1.2; those that were next to
+    nothing beside the others stay below.
 
     Args:
         matrices: (N, out, in), any dtype.
@@ -93,18 +95,21 @@ def muon_options(text: str | None) -> dict[str, float | None]:
     Raises:
         ValueError: an unknown option, or one that is no number above 0 (and below 1 for the momentum).
     """
-    options = dict(OPTIONS)
+    options, given = dict(OPTIONS), set()
     for pair in filter(None, (pair.strip() for pair in (text or "").split(","))):
         name, _, value = (part.strip() for part in pair.partition("="))
         if name not in OPTIONS:
             raise ValueError(f"training.optim_args: Muon has no option '{name}': there are {', '.join(OPTIONS)}.")
+        if name in given:
+            raise ValueError(f"training.optim_args: {name} is given twice.")
+        given.add(name)
         try:
             options[name] = float(value)
         except ValueError:
             options[name] = math.nan
         if not 0 < options[name] < (1 if name == "momentum" else math.inf):
             limit = "between 0 and 1" if name == "momentum" else "above 0"
-            raise ValueError(f"training.optim_args: {name}={value} is not a number {limit}.")
+            raise ValueError(f"training.optim_args: '{pair}' does not set {name} to a number {limit}.")
     return options
 
 

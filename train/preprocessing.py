@@ -43,7 +43,7 @@ class SplitReport:
         tokens: tokens of the examples, special ones included, each counted once; source and target together.
         targets: labels that a loss is computed on (before masking by chance, for masked-lm in training: None).
         words: of running text: what white space parts, and the ends of lines, as the corpora of language modelling
-            count. A measure of length that no tokenizer changes.
+            count. A measure of length that no tokenizer changes; the ends of documents are targets, and no words.
         empty: rows without text. Left out of training pairs and of language models' text; else kept.
         dropped: pairs left out of training because a side is too long.
         truncated: examples cut to the greatest length (evaluation pairs, texts of classification).

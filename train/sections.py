@@ -124,7 +124,7 @@ class EvaluationSection:
 
     With `group_references`, the rows of a split that share a source are one item with several right answers: it is
     translated once, and the metrics of text take all its references. The loss is over all rows either way. A `stride`
-    is how many tokens of a causal language model's row are judged, each with at least block_size - 1 - stride before
+    is how many tokens of a causal language model's row are judged, each with at least block_size - stride before
     it; without one rows do not overlap, and the first tokens of each have little before them.
     """
 

@@ -40,6 +40,7 @@ from regard.train.yaml_io import read_yaml
 SWEEP, TABLE = "sweep.json", "sweep.md"
 SPLIT = "validation"
 GENERATION = {f"evaluation.{name}": name for name in SETTINGS}  # these keys change no weights
+PER_TOKEN = {"loss", "perplexity"}  # measures of which a token is the unit
 LONGEST_NAME = 100  # of a run's folder
 
 
@@ -107,6 +108,7 @@ def sweep(
         settings = _one_at_a_time(values) if one_at_a_time else _grid(values, trials, seeds[0])
         cells = _cells(recipe, overrides, settings, seeds, folder, finished)
     metric = _checked_metric(metric, cells)
+    _check_comparable(values, metric)
     _check_cells(cells, values, finished)
 
     plan = {
@@ -349,6 +351,19 @@ def _checked_metric(metric: str | None, cells: Sequence[Cell]) -> str:
     return metric
 
 
+def _check_comparable(values: Mapping[str, Any], metric: str) -> None:
+    """What is judged, and the unit that it is judged by, must be the same in all cells."""
+    for key in values:
+        if key in ("data.validation", "evaluation.stride", "evaluation.group_references", "evaluation.metrics"):
+            raise RecipeError(f"--values: {key} changes what is judged, so that the runs could not be compared.")
+        if metric in PER_TOKEN and (key.startswith("tokenizer.") or key == "data.mask_probability"):
+            others = "bleu or word_perplexity" if key.startswith("tokenizer.") else "pseudo_perplexity"
+            raise RecipeError(
+                f"--values: {key} changes the tokens that are predicted, so that {metric} could not be compared: "
+                f"choose another by --metric, such as {others}."
+            )
+
+
 def _check_cells(cells: Sequence[Cell], values: Mapping[str, Any], finished: Path | None) -> None:
     data: dict[str, Recipe] = {}
     for cell in cells:
@@ -502,7 +517,11 @@ def _settings(records: Sequence[dict[str, Any]], metric: str) -> list[dict[str, 
             "seeds": [record["seed"] for record in whole],
             "diverged": [record["seed"] for record in group if SPLIT not in record],
             "mean": {name: statistics.fmean(column) for name, column in columns.items()},
-            "deviation": {name: statistics.stdev(column) for name, column in columns.items() if len(column) > 1},
+            "deviation": {
+                name: statistics.stdev(column)
+                for name, column in columns.items()
+                if len(column) > 1 and all(map(math.isfinite, column))
+            },
         }
         if whole:
             setting["parameters"] = whole[0]["parameters"]

@@ -1,6 +1,7 @@
 """transformers' Trainer, with what this package promises beyond it.
 
-- The head runs at real targets only, and accumulating gradients equals a larger batch, and so do several processes.
+- The head runs at real targets only, and accumulating gradients equals a larger batch; so do several processes, with
+  models that are told the number of labels of a step.
 - The evaluation loss is a ratio of sums over targets, each example counted once on any number of processes, in memory
   that does not grow with the data.
 - A checkpoint is complete or not there; a resumed run ends in the same weights as one that was never stopped.
@@ -120,11 +121,13 @@ class RegardTrainer(Trainer):
         shared = self.args.world_size > 1 and self.accelerator.gradient_state.end_of_dataloader
         if not shared or self.args.dataloader_drop_last or not hasattr(self.train_dataset, "__len__"):
             return None
+        if self.accelerator.split_batches:
+            return None  # each batch is shared out among the processes: another arithmetic
         labels = batch.get("labels")
         takes_number_of_labels = self.model_accepts_loss_kwargs or self.compute_loss_func is not None
         if labels is None or labels.is_floating_point() or not takes_number_of_labels:
             return None  # a mean over the batch's own labels, which would have none
-        size = self.args.per_device_train_batch_size  # in items of the data set, which may be batches themselves
+        size = self._train_batch_size  # in items of the data set, which may be batches themselves
         left = len(self.train_dataset) % (size * self.args.world_size)
         new = min(max(left - size * self.args.process_index, 0), size)
         return None if left == 0 or new == size else new
