@@ -286,8 +286,8 @@ def test_snippets_of_other_tasks_run(task, tmp_path, monkeypatch, capsys):
     assert f"regard train {recipe}\n" in text
     data = ModelCard(text).data
     path = load_recipe(recipe).data.path
-        assert data.datasets == (None if path is None else [path])
-    assert {r.dataset_type for r in data.eval_results or []} <= {load_recipe(recipe).data.path}
+    assert data.datasets == (None if path is None else [path])
+    assert {r.dataset_type for r in data.eval_results or []} <= {path or "unknown"}
     assert len(data.eval_results or []) == len([v for one in evaluation.values() for v in one])
     if task == "causal-lm":
         assert "~~~~text\nA man\n\n\n# with a hat\n~~~~" in text
