@@ -9,19 +9,27 @@ _HOME_OF = {
     "translate": "generation",
     "generate_text": "generation",
     "attention_maps": "attention",
+    "bleu_by_length": "lengths",
+    "position_tables": "position_pictures",
     "plot_attention": "attention_pictures",
     "plot_curves": "curves",
     "plot_history": "curves",
+    "plot_lengths": "lengths",
+    "plot_positions": "position_pictures",
 }
 
 __all__ = [
     "attention_maps",
+    "bleu_by_length",
     "generate_text",
     "get_metric",
     "load_run",
     "plot_attention",
     "plot_curves",
     "plot_history",
+    "plot_lengths",
+    "plot_positions",
+    "position_tables",
     "translate",
 ]
 
@@ -30,7 +38,9 @@ if TYPE_CHECKING:
     from regard.evaluation.attention_pictures import plot_attention
     from regard.evaluation.curves import plot_curves, plot_history
     from regard.evaluation.generation import generate_text, load_run, translate
+    from regard.evaluation.lengths import bleu_by_length, plot_lengths
     from regard.evaluation.metrics import get_metric
+    from regard.evaluation.position_pictures import plot_positions, position_tables
 
 
 def __getattr__(name: str) -> Any:

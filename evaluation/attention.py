@@ -3,17 +3,18 @@
 Axes: L layers, H heads, T tokens that look, S tokens that are looked at.
 """
 
+import operator
 from dataclasses import dataclass
 
 import torch
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
+from regard.evaluation.generation import encode_sources, longest_translation, position_limit
 from regard.evaluation.tokens import readable_tokens
 from regard.modeling import TransformerDecoderConfig
 
 KINDS = ("cross", "encoder", "decoder")
 ALL, MEAN = "all", "mean"
-LONGEST_WRITTEN = 128
 
 
 @dataclass(frozen=True)
@@ -56,9 +57,9 @@ def _choose(weights: torch.Tensor, dim: int, name: str, wanted: int | str) -> tu
     if wanted == ALL:
         return weights, [f"{name} {i}" for i in range(size)]
     try:
-        number = int(wanted)
-    except ValueError:
-        raise ValueError(f"{name}={wanted!r} must be a number, 'all' or 'mean'.") from None
+        number = int(wanted) if isinstance(wanted, str) else operator.index(wanted)
+    except (TypeError, ValueError):
+        raise ValueError(f"{name}={wanted!r} must be a whole number, 'all' or 'mean'.") from None
     if not -size <= number < size:
         raise ValueError(f"{name}={number} is not there: the model has {size} of them, from 0 to {size - 1}.")
     return weights.narrow(dim, number % size, 1), [f"{name} {number % size}"]
@@ -83,13 +84,15 @@ def attention_maps(
     """The attention weights of a text, computed by the eager kernel: the fused ones never hold them.
 
     Args:
-        source: the text that is read.
-        target: the text that an encoder-decoder writes; by default what it writes, greedily.
+        source: the text that is read; what is longer than the tokenizer's or the model's limit is cut, as `translate`
+            cuts it.
+        target: the text that an encoder-decoder writes; by default what `translate` writes with `num_beams=1`.
         which: "cross", "encoder" or "decoder"; by default the first that the model has. In an encoder-decoder's
             "decoder", the tokens are those that are read back: the start token, then what was written but its last.
 
     Raises:
-        ValueError: an attention that the model does not have, or a text without tokens.
+        ValueError: an attention that the model does not have, a text without tokens, or a target longer than the
+            model's position table.
     """
     kinds = attention_kinds(model)
     which = kinds[0] if which is None else which
@@ -101,8 +104,13 @@ def attention_maps(
     writes = model.config.is_encoder_decoder and which != "encoder"
     if target is not None and not writes:
         raise ValueError("A target text goes with the cross or decoder attention of an encoder-decoder model alone.")
-    source_ids = _encode(model, tokenizer, "source", text=source)  # (1, S)
-    target_ids = None if target is None else _encode(model, tokenizer, "target", text_target=target)  # (1, T)
+    source_ids = _tensor(model, "source", source, encode_sources(model, tokenizer, [source])[0])  # (1, S)
+    if not writes:
+        target_ids = None
+    elif target is None:
+        target_ids = _written(model, source_ids)  # by the model's own kernel, as `translate` writes
+    else:
+        target_ids = _target(model, tokenizer, target)
 
     training, implementation = model.training, model.config._attn_implementation
     model.eval()
@@ -113,8 +121,6 @@ def attention_maps(
             maps = reader(input_ids=source_ids, output_attentions=True).attentions
             queries = keys = source_ids
         else:
-            if target_ids is None:
-                target_ids = _written(model, source_ids)
             read_back = _shifted(model, target_ids)  # (1, T)
             outputs = model(input_ids=source_ids, decoder_input_ids=read_back, output_attentions=True, use_cache=False)
             across = which == "cross"
@@ -127,21 +133,31 @@ def attention_maps(
     return AttentionMaps(which, weights, *(readable_tokens(tokenizer, ids[0].tolist()) for ids in (queries, keys)))
 
 
-def _encode(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, name: str, **text: str) -> torch.Tensor:
+def _tensor(model: PreTrainedModel, name: str, text: str, ids: list[int] | None) -> torch.Tensor:
     """int64 of shape (1, tokens)."""
-    (content,) = text.values()
-    ids = tokenizer(**text, padding=False, truncation=False, verbose=False)["input_ids"] if content.strip() else []
     if not ids:
-        raise ValueError(f"The {name} text {content!r} has no tokens to look at.")
+        raise ValueError(f"The {name} text {text!r} has no tokens to look at.")
     return torch.tensor([ids], device=model.device)
 
 
+def _target(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, text: str) -> torch.Tensor:
+    """The tokens of a given target, all of them, int64 of shape (1, T)."""
+    ids = tokenizer(text_target=text, truncation=False, verbose=False)["input_ids"] if text.strip() else None
+    limit = position_limit(model)
+    if ids and limit is not None and len(ids) > limit:
+        raise ValueError(f"The target text has {len(ids)} tokens, but the model has {limit} positions: shorten it.")
+    return _tensor(model, "target", text, ids)
+
+
 def _written(model: PreTrainedModel, source_ids: torch.Tensor) -> torch.Tensor:
-    """What the model writes, greedily, int64 of shape (1, T)."""
+    """What `translate` writes greedily, int64 of shape (1, T)."""
     if not model.can_generate():
         raise ValueError(f"A {type(model).__name__} does not write: give the target text.")
-    longest = min(LONGEST_WRITTEN, getattr(model.config, "max_position_embeddings", LONGEST_WRITTEN) - 1)
-    written = model.generate(source_ids, num_beams=1, do_sample=False, max_new_tokens=longest)
+    training = model.training
+    model.eval()
+    settings = {"num_beams": 1, "do_sample": False, "max_new_tokens": longest_translation(model)}
+    written = model.generate(source_ids, attention_mask=torch.ones_like(source_ids), **settings)
+    model.train(training)
     return written[:, 1:]
 
 

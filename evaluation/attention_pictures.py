@@ -15,7 +15,7 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from regard.evaluation.attention import ALL, AttentionMaps, attention_maps
 from regard.evaluation.attention_page import write_attention_page
-from regard.evaluation.drawing import DPI, FORMATS, GRAY, INK, check_format, save_figure
+from regard.evaluation.drawing import DPI, FORMATS, GRAY, INK, check_format, missing_glyphs, save_figure
 
 PAGE = ".html"
 TITLES = {
@@ -34,6 +34,8 @@ LARGEST_AREA = 120_000_000 / DPI**2
 NUMBERED_CELLS = 400  # up to so many, the weights are written into a single map, where its cells are wide enough
 NUMBERED_WIDTH = 0.4
 NUMBERED_FROM = 0.1
+CAPTION_SIZE, COLUMN_GAP = 8, 0.16
+WAY_OUT = "; an .html page shows them in the fonts of the reader's browser"
 
 
 def plot_attention(
@@ -61,7 +63,7 @@ def plot_attention(
     maps = attention_maps(model, tokenizer, source, target, which)
     if ending == PAGE:
         return write_attention_page(maps, path, TITLES[maps.which], READING[maps.which], layer, head)
-    return save_figure(draw_attention(maps, layer, head), path)
+    return save_figure(draw_attention(maps, layer, head), path, WAY_OUT)
 
 
 def check_attention_format(path: str | Path) -> str:
@@ -78,38 +80,43 @@ def draw_attention(maps: AttentionMaps, layer: int | str = ALL, head: int | str 
     weights, layers, heads = maps.choose(layer, head)  # (layers, heads, T, S)
     rows, columns, height, width = weights.shape
     single = rows == columns == 1
-    if single:  # wide cells, where few tokens leave the room
-        cell_width, cell_height, size = max(0.24, min(0.62, 12 / width)), max(0.2, min(0.46, 9 / height)), 11.0
-        size = min(size, cell_height * 0.72 / POINT, cell_width * 0.9 / POINT)
+    cell_width, cell_height = max(0.24, min(0.62, 12 / width)), max(0.2, min(0.46, 9 / height))
+    roomy = single and _fits(width * cell_width, height * cell_height)
+    if roomy:  # wide cells, where few tokens leave the room
+        size = min(11.0, cell_height * 0.72 / POINT, cell_width * 0.9 / POINT)
     else:
         cell_width = cell_height = max(0.125, min(0.26, 3.6 / max(width, height)))
         size = min(8.5, cell_width * 0.8 / POINT)
     widest = max(text_width(label, size) for label in maps.keys)
-    upright = single and widest < cell_width - 0.06
-    gap = 0.16 if single else 0.2 + 8 * POINT
+    upright = roomy and widest < cell_width - 0.06
     map_width, map_height = width * cell_width, height * cell_height
-    whole_width, whole_height = columns * map_width + (columns - 1) * 0.16, rows * map_height + (rows - 1) * gap
+    captions = [] if single else [f"{one}, {other}" for one in layers for other in heads]
+    sticks_out = max((text_width(caption, CAPTION_SIZE) - map_width for caption in captions), default=0.0)
+    column_gap = max(COLUMN_GAP, sticks_out + 0.1)  # a caption is wider than a map of few tokens
+    row_gap = 0.2 + CAPTION_SIZE * POINT
+    whole_width = columns * map_width + (columns - 1) * column_gap
+    whole_height = rows * map_height + (rows - 1) * row_gap
     _check_size(whole_width, whole_height, rows * columns, max(width, height))
 
     figure = Figure(figsize=(whole_width, whole_height))  # saving adds the room that labels and titles take
     highest = float(weights.max())
     for row in range(rows):
         for column in range(columns):
-            left, top = column * (map_width + 0.16), row * (map_height + gap)
+            left, top = column * (map_width + column_gap), row * (map_height + row_gap)
             bottom = whole_height - top - map_height
             axes = figure.add_axes(
                 (left / whole_width, bottom / whole_height, map_width / whole_width, map_height / whole_height)
             )
             image = axes.imshow(weights[row, column].numpy(), cmap="Blues", vmin=0, vmax=highest, aspect="auto")
-            _label(axes, maps.queries if column == 0 else [], maps.keys if row == 0 else [], size, upright, single)
-            _part_cells(axes, height, width, single)
-            if single and cell_width >= NUMBERED_WIDTH and height * width <= NUMBERED_CELLS:
+            _label(axes, maps.queries if column == 0 else [], maps.keys if row == 0 else [], size, upright, roomy)
+            _part_cells(axes, height, width, roomy)
+            if roomy and cell_width >= NUMBERED_WIDTH and height * width <= NUMBERED_CELLS:
                 _write_numbers(axes, weights[0, 0], size)
             if not single:
-                axes.set_xlabel(f"{layers[row]}, {heads[column]}", fontsize=8, color=GRAY, labelpad=3)
+                axes.set_xlabel(captions[row * columns + column], fontsize=CAPTION_SIZE, color=GRAY, labelpad=3)
 
-    above = size * POINT if upright else widest * (0.71 if single else 1) + 0.02
-    _add_scale(figure, image, whole_width, whole_height)
+    above = size * POINT if upright else widest * (0.71 if roomy else 1) + 0.02
+    _add_scale(figure, image, whole_width, whole_height, max(0.0, sticks_out / 2))
     lines = [TITLES[maps.which] + (f", {layers[0]}, {heads[0]}" if single else ""), READING[maps.which]]
     for number, (line, fontsize, color) in enumerate(zip(lines, (12, 9), (INK, GRAY), strict=True)):
         up = above + 0.2 + (0.24 if number == 0 else 0)
@@ -120,20 +127,28 @@ def draw_attention(maps: AttentionMaps, layer: int | str = ALL, head: int | str 
 def text_width(text: str, size: float) -> float:
     """In inches, in the font that pictures are written in."""
     font = FontProperties(size=size)
-    return TextPath((0, 0), text.replace("$", "S"), size=size, prop=font).get_extents().width * POINT if text else 0.0
+    with missing_glyphs():  # told of when they are drawn
+        path = TextPath((0, 0), text.replace("$", "S"), size=size, prop=font)
+    return path.get_extents().width * POINT if text else 0.0
+
+
+def _fits(width: float, height: float) -> bool:
+    return max(width, height) <= LONGEST_SIDE and width * height <= LARGEST_AREA
 
 
 def _check_size(width: float, height: float, number: int, tokens: int) -> None:
-    if max(width, height) <= LONGEST_SIDE and width * height <= LARGEST_AREA:
+    if _fits(width, height):
         return
-    way = "choose a layer and a head, or write an .html page" if number > 1 else "write an .html page"
-    raise ValueError(f"The picture would be too large, with {number} maps of up to {tokens} tokens a side: {way}.")
+    maps, way = "a map", "write an .html page"
+    if number > 1:
+        maps, way = f"{number} maps", "choose a layer and a head, or write an .html page"
+    raise ValueError(f"The picture would be too large, with {maps} of up to {tokens} tokens a side: {way}.")
 
 
-def _label(axes: Any, queries: Sequence[str], keys: Sequence[str], size: float, upright: bool, single: bool) -> None:
+def _label(axes: Any, queries: Sequence[str], keys: Sequence[str], size: float, upright: bool, roomy: bool) -> None:
     if upright:
         turn: dict[str, Any] = {"rotation": 0, "ha": "center"}
-    elif single:
+    elif roomy:
         turn = {"rotation": 45, "ha": "left", "rotation_mode": "anchor"}
     else:
         turn = {"rotation": 90, "ha": "center"}
@@ -144,14 +159,14 @@ def _label(axes: Any, queries: Sequence[str], keys: Sequence[str], size: float, 
     )
 
 
-def _part_cells(axes: Any, height: int, width: int, single: bool) -> None:
+def _part_cells(axes: Any, height: int, width: int, roomy: bool) -> None:
     for edge in axes.spines.values():
-        edge.set_visible(not single)
+        edge.set_visible(not roomy)
         edge.set_color("#c8ccd2")
         edge.set_linewidth(0.6)
     axes.set_xticks([i - 0.5 for i in range(1, width)], minor=True)
     axes.set_yticks([i - 0.5 for i in range(1, height)], minor=True)
-    axes.grid(which="minor", color="white", linewidth=1.5 if single else 0.4)
+    axes.grid(which="minor", color="white", linewidth=1.5 if roomy else 0.4)
     axes.tick_params(which="minor", length=0, top=False, left=False)
 
 
@@ -163,9 +178,10 @@ def _write_numbers(axes: Any, weights: torch.Tensor, size: float) -> None:
         axes.text(column, row, f"{share:.0%}", ha="center", va="center", fontsize=min(8, size), color=color)
 
 
-def _add_scale(figure: Figure, image: Any, width: float, height: float) -> None:
+def _add_scale(figure: Figure, image: Any, width: float, height: float, aside: float) -> None:
+    """`aside`: how far the captions of the last column stick out."""
     length = min(height, 3.2)
-    place = figure.add_axes((1 + 0.18 / width, 1 - length / height, 0.12 / width, length / height))
+    place = figure.add_axes((1 + (aside + 0.18) / width, 1 - length / height, 0.12 / width, length / height))
     bar = figure.colorbar(image, cax=place, format=lambda share, _: f"{share:.0%}")
     bar.outline.set_visible(False)
     bar.ax.tick_params(length=0, labelsize=8, labelcolor=GRAY)

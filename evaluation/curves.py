@@ -8,6 +8,7 @@ import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.ticker import EngFormatter, MaxNLocator
 
+from regard.evaluation.directions import LOWER_IS_BETTER
 from regard.evaluation.drawing import (
     BLUE,
     GRAY,
@@ -28,10 +29,9 @@ X_AXES = {
     "tokens": "tokens read in training",
     "seconds": "seconds of training",
 }
-LOSS, VALIDATION_LOSS = "loss", "eval_loss"
-PROSE = {"bleu": "BLEU", "chrf": "chrF", "f1": "F1"}
+LOSS, VALIDATION_LOSS, VALIDATION_PERPLEXITY, BLEU = "loss", "eval_loss", "eval_perplexity", "bleu"
+PROSE = {"f1": "F1"}
 BOOKKEEPING = ("_runtime", "_per_second", "_model_preparation_time")
-LOWER_IS_BETTER = ("loss", "perplexity", "error_rate")
 COLUMNS = 3
 
 
@@ -61,17 +61,18 @@ def plot_history(history: History, path: str | Path, title: str | None = None) -
     if validation:
         steps, losses = zip(*validation, strict=True)
         axes.plot(steps, losses, color=ORANGE, linewidth=1.8, marker="o", markersize=4, label="validation")
-        best = min(range(len(losses)), key=losses.__getitem__)
-        axes.annotate(
-            f"{losses[best]:.3f}",
-            (steps[best], losses[best]),
-            xytext=(0, 9),
-            textcoords="offset points",
-            ha="center",
-            color=ORANGE,
-            fontsize=9,
-            bbox={"boxstyle": "round,pad=0.15", "facecolor": "white", "edgecolor": "none", "alpha": 0.8},
-        )
+        best = best_of(VALIDATION_LOSS, np.array(losses, dtype=np.float64))
+        if best is not None:
+            axes.annotate(
+                f"{losses[best]:.3f}",
+                (steps[best], losses[best]),
+                xytext=(0, 9),
+                textcoords="offset points",
+                ha="center",
+                color=ORANGE,
+                fontsize=9,
+                bbox={"boxstyle": "round,pad=0.15", "facecolor": "white", "edgecolor": "none", "alpha": 0.8},
+            )
     axes.set_xlabel("step")
     axes.set_ylabel("loss per target (nats)")
     axes.xaxis.set_major_locator(MaxNLocator(integer=True, steps=[1, 2, 5, 10]))
@@ -112,28 +113,39 @@ def plot_curves(
     """The curves of several runs together, one panel a quantity, with each run's best (of its training loss the last).
 
     Args:
-        histories: each run's log under its name.
+        histories: each run's log under its name, perhaps with rows of `step` and `bleu`: that of greedy translations
+            of the validation split, which no training logs.
         path: a .png or .svg file; it is complete or not there.
         x: "step", "epoch", "tokens" or "seconds". The log says tokens and seconds with the training loss; between
             those rows they are taken to grow evenly with the steps.
-        quantities: names from the logs, such as "loss", "eval_loss" or "eval_bleu"; by default all but the validation
-            perplexity, which is the validation loss again, as its exponential.
+        quantities: names from the logs, such as "loss", "eval_loss" or "eval_accuracy"; by default all, and of the
+            validation perplexity and loss the latter alone, whose exponential the former is.
 
     Raises:
-        ValueError: no such axis, quantity or kind of file, or a run that has nothing to draw.
+        ValueError: no such axis, quantity or kind of file, no run, or one that has nothing to draw.
     """
     check_format(path)
-    if x not in X_AXES:
-        raise ValueError(f"The x axis '{x}' is not one of {', '.join(X_AXES)}.")
+    check_x(x)
+    if not histories:
+        raise ValueError("There is nothing to draw: give the history of at least one run.")
     found = {name: quantities_of(history) for name, history in histories.items()}
     for name, own in found.items():
         if not own:
             raise ValueError(f"The history of '{name}' holds nothing to draw: no loss and no validation metric.")
     there = sorted({quantity for own in found.values() for quantity in own}, key=_order)
-    wanted = [q for q in there if q != "eval_perplexity"] if quantities is None else list(quantities)
+    if quantities is None:
+        spared = all(VALIDATION_LOSS in own for own in found.values() if VALIDATION_PERPLEXITY in own)
+        wanted = [quantity for quantity in there if not (spared and quantity == VALIDATION_PERPLEXITY)]
+    else:
+        wanted = list(dict.fromkeys(quantities))
+    if not wanted:
+        raise ValueError(f"There is no quantity to draw: choose among {', '.join(there)}.")
     for quantity in wanted:
         if quantity not in there:
             raise ValueError(f"No run has recorded the quantity '{quantity}': there are {', '.join(there)}.")
+    for name, own in found.items():
+        if not set(own) & set(wanted):
+            raise ValueError(f"The history of '{name}' has no {' or '.join(wanted)} to draw: it has {', '.join(own)}.")
 
     columns = min(COLUMNS, len(wanted))
     rows = -(-len(wanted) // columns)
@@ -145,13 +157,19 @@ def plot_curves(
     return save_figure(figure, path)
 
 
+def check_x(x: str) -> None:
+    """Refuses what is no x axis, as a ValueError."""
+    if x not in X_AXES:
+        raise ValueError(f"The x axis '{x}' is not one of {', '.join(X_AXES)}.")
+
+
 def quantities_of(history: History) -> list[str]:
     """What a log holds to be drawn: the training loss and every number measured on the validation split."""
     names = {
         name: None
         for row in history
         for name, value in row.items()
-        if (name == LOSS or name.startswith("eval_"))
+        if (name in (LOSS, BLEU) or name.startswith("eval_"))
         and not name.endswith(BOOKKEEPING)
         and isinstance(value, int | float)
     }
@@ -203,6 +221,8 @@ def _draw_quantity(axes: Any, histories: Mapping[str, History], quantity: str, x
 def _title(quantity: str) -> str:
     if quantity == LOSS:
         return "training loss (nats per target, as trained)"
+    if quantity == BLEU:
+        return "validation BLEU (greedy)"
     name = quantity.removeprefix("eval_")
     return f"validation {PROSE.get(name, name.replace('_', ' '))}" + (" (nats per target)" if name == "loss" else "")
 
@@ -210,8 +230,18 @@ def _title(quantity: str) -> str:
 def _summary(quantity: str, x: str, where: np.ndarray, values: np.ndarray) -> str:
     if quantity == LOSS:
         return f"last {values[-1]:.4g}"
-    best = values.argmin() if quantity.endswith(LOWER_IS_BETTER) else values.argmax()
+    best = best_of(quantity, values)
+    if best is None:
+        return "never a number"
     unit = {"seconds": "after {:,.0f} s", "tokens": "after {:,.0f} tokens"}.get(x, f"at {x} {{:,.4g}}")
     if x == "step":
         unit = "at step {:,.0f}"
     return f"best {values[best]:.4g} {unit.format(where[best])}"
+
+
+def best_of(quantity: str, values: np.ndarray) -> int | None:
+    """The place of the best of a quantity's values, float64 of shape (values,); None where none is a number."""
+    if np.isnan(values).all():
+        return None
+    lower = quantity.removeprefix("eval_") in LOWER_IS_BETTER
+    return int(np.nanargmin(values) if lower else np.nanargmax(values))

@@ -44,9 +44,8 @@ def load_run(
     Raises:
         ValueError: no such folder or repository, no model in it, or an architecture that no auto class knows.
     """
-    _check_place(path)
+    config = load_config(path)
     try:
-        config = AutoConfig.from_pretrained(path, trust_remote_code=False)
         auto_class = getattr(transformers, auto_class_name(config))
         model = auto_class.from_pretrained(path, config=config, trust_remote_code=False)
         tokenizer = AutoTokenizer.from_pretrained(path, trust_remote_code=False)
@@ -55,6 +54,15 @@ def load_run(
     if device is None:
         device = "cuda" if torch.cuda.is_available() else "cpu"
     return model.eval().to(device), tokenizer
+
+
+def load_config(path: str | Path) -> transformers.PretrainedConfig:
+    """The configuration alone; the arguments and what is raised are those of `load_run`."""
+    _check_place(path)
+    try:
+        return AutoConfig.from_pretrained(path, trust_remote_code=False)
+    except OSError as error:
+        raise ValueError(f"'{path}' cannot be loaded: {str(error).strip().splitlines()[0]}") from error
 
 
 def auto_class_name(config: transformers.PretrainedConfig) -> str:
@@ -120,7 +128,7 @@ def translate(
         raise ValueError(f"A {type(model).__name__} does not translate: that takes an encoder-decoder model.")
     own = model.generation_config
     num_beams = max(own.num_beams or 1, n_best) if num_beams is None else num_beams
-    max_new_tokens = (own.max_new_tokens or DEFAULT_NEW_TOKENS) if max_new_tokens is None else max_new_tokens
+    max_new_tokens = longest_translation(model) if max_new_tokens is None else max_new_tokens
     if length_penalty is None:
         length_penalty = 1.0 if own.length_penalty is None else own.length_penalty
     _check_at_least_one(num_beams=num_beams, n_best=n_best, batch_size=batch_size, max_new_tokens=max_new_tokens)
@@ -128,7 +136,7 @@ def translate(
         raise ValueError(f"n_best={n_best} translations need a search at least as wide, but num_beams={num_beams}.")
 
     results: list[list[str]] = [[""] for _ in texts]
-    rows = {i: ids for i, ids in enumerate(_encode_sources(model, tokenizer, texts)) if ids}
+    rows = {i: ids for i, ids in enumerate(encode_sources(model, tokenizer, texts)) if ids}
     settings: dict[str, Any] = {"num_beams": num_beams, "do_sample": False, "pad_token_id": _pad_id(model, tokenizer)}
     settings["max_new_tokens"] = min(max_new_tokens, position_limit(model) or max_new_tokens)
     if num_beams > 1:
@@ -146,10 +154,17 @@ def translate(
     return results if n_best > 1 else [several[0] for several in results]
 
 
-def _encode_sources(
+def longest_translation(model: PreTrainedModel) -> int:
+    """How many tokens a translation may have where nothing else is said: the run's own number, as far as the model has
+    positions."""
+    wanted = model.generation_config.max_new_tokens or DEFAULT_NEW_TOKENS
+    return min(wanted, position_limit(model) or wanted)
+
+
+def encode_sources(
     model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, texts: Sequence[str]
 ) -> list[list[int] | None]:
-    """The tokens of each text, None for a blank one."""
+    """The tokens of each text, cut at the tokenizer's or the model's limit, None for a blank one."""
     limits = [limit for limit in (tokenizer.model_max_length, position_limit(model)) if limit]
     limit = min(limits)
     encoded: list[list[int] | None] = []

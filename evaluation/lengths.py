@@ -3,21 +3,28 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from matplotlib.figure import Figure
+from sacrebleu.metrics.bleu import MAX_NGRAM_ORDER
+from sacrebleu.tokenizers.tokenizer_13a import Tokenizer13a
 
 from regard.evaluation.drawing import GRAY, INK, SERIES, add_legend, check_format, clean, save_figure
 from regard.evaluation.metrics import get_metric
 
 WIDTHS = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000)
 MOST_BUCKETS = 8
+TOO_SHORT = "too short for BLEU"
 COVERED = 0.98  # of the sentences by buckets of one width; the last bucket holds all that is longer
 
 
 @dataclass(frozen=True)
 class Bucket:
-    """Sentences of `shortest` to `longest` words (no end where it is None), and the BLEU of their translations, None
-    where there are no such sentences."""
+    """Sentences of `shortest` to `longest` words (no end where it is None), and the BLEU of their translations.
+
+    It is None where there are no such sentences, and where no translation has the four tokens of a 4-gram: BLEU would
+    be 0 whatever they say.
+    """
 
     shortest: int
     longest: int | None
@@ -74,9 +81,14 @@ def bleu_by_length(
     for shortest, longest in bucket_bounds(lengths, width):
         rows = [i for i, n in enumerate(lengths) if n >= shortest and (longest is None or n <= longest)]
         chosen = {"predictions": [predictions[i] for i in rows], "references": [references[i] for i in rows]}
-        bleu = get_metric("bleu").compute(**chosen)["bleu"] if rows else None
+        bleu = get_metric("bleu").compute(**chosen)["bleu"] if _has_ngram(chosen["predictions"]) else None
         buckets.append(Bucket(shortest, longest, len(rows), bleu))
     return buckets
+
+
+def _has_ngram(texts: Sequence[str]) -> bool:
+    """Whether BLEU finds an n-gram of its highest order in any of the texts, by the tokenizer of the metric."""
+    return any(len(tokens.split()) >= MAX_NGRAM_ORDER for tokens in map(Tokenizer13a(), texts))
 
 
 def plot_lengths(results: Mapping[str, Sequence[Bucket]], path: str | Path, split: str | None = None) -> Path:
@@ -88,9 +100,11 @@ def plot_lengths(results: Mapping[str, Sequence[Bucket]], path: str | Path, spli
         split: named in the title.
 
     Raises:
-        ValueError: another kind of file, or buckets that differ.
+        ValueError: another kind of file, nothing to draw, or buckets that differ.
     """
     check_format(path)
+    if not results or not all(results.values()):
+        raise ValueError("There is nothing to draw: give the buckets of at least one run.")
     first_name, first = next(iter(results.items()))
     for name, buckets in results.items():
         if [(b.name, b.sentences) for b in buckets] != [(b.name, b.sentences) for b in first]:
@@ -106,16 +120,26 @@ def plot_lengths(results: Mapping[str, Sequence[Bucket]], path: str | Path, spli
         handles.append(axes.bar(places, heights, width=share * 0.92, color=SERIES[number % len(SERIES)]))
         texts = ["" if bucket.bleu is None else f"{bucket.bleu:.1f}" for bucket in buckets]
         axes.bar_label(handles[-1], texts, fontsize=9 if len(results) < 3 else 7, color=INK, padding=2)
+        for place, bucket in zip(places, buckets, strict=True):
+            if bucket.sentences and bucket.bleu is None:
+                _write_above(axes, place, TOO_SHORT)
     axes.set_xticks(range(len(first)), [f"{b.name}\n{_counted(b.sentences)}" for b in first], fontsize=9)
     axes.set_xlabel("words in the source, and how many sentences have so many", color=GRAY, fontsize=9)
     axes.set_ylabel("BLEU")
-    axes.set_title("BLEU by source length" + (f", {split}" if split else ""), fontsize=11, color=INK, loc="left")
-    axes.title.set_parse_math(False)
+    title = "BLEU by source length" + (f", {split}" if split else "")
+    axes.set_title(title, fontsize=11, color=INK, loc="left", parse_math=False)
     axes.margins(y=0.1)
     clean(axes)
     axes.tick_params(axis="x", length=0)
     add_legend(axes, handles, list(results), below=0.22)
     return save_figure(figure, path)
+
+
+def _write_above(axes: Any, place: float, text: str) -> None:
+    """In the place of a bar."""
+    where = {"xytext": (0, 5), "textcoords": "offset points", "ha": "center", "va": "bottom", "rotation": 90}
+    box = {"boxstyle": "square,pad=0.1", "facecolor": "white", "edgecolor": "none"}  # over the lines of the grid
+    axes.annotate(text, (place, 0), fontsize=8, color=GRAY, bbox=box, **where)
 
 
 def _counted(number: int) -> str:

@@ -13,6 +13,7 @@ from typing import Any
 import evaluate
 from datasets import Features, List, Value
 
+from regard.evaluation.directions import LOWER_IS_BETTER as LOWER_IS_BETTER  # with the metrics that it is about
 from regard.evaluation.likelihood import perplexity
 from regard.evaluation.moses import lowercased_moses_tokens
 
@@ -309,13 +310,3 @@ METRICS: dict[str, type[LocalMetric]] = {
 
 TEXT_METRICS = tuple(name for name, metric in METRICS.items() if metric.inputs is TEXTS)
 """Those that compare written text with references."""
-
-LOWER_IS_BETTER = {
-    "loss",
-    "perplexity",
-    "word_perplexity",
-    "pseudo_perplexity",
-    "phone_error_rate",
-    "word_error_rate",
-}
-"""Of all that is measured, what a better model has less of."""

@@ -17,7 +17,8 @@ from regard.evaluation.drawing import BLUE, GRAY, INK, check_format, clean, save
 from regard.modeling.positions import LearnedPositions, sinusoidal_table
 
 MOST_POSITIONS = 128  # of a table, drawn by default
-ROTARY = "rotary"
+LEARNED, ROTARY = "learned", "rotary"
+UNITS = {ROTARY: "sine and cosine of each pair in turn"}
 
 
 @dataclass(frozen=True)
@@ -58,7 +59,7 @@ def position_tables(
     if kind in ("sinusoidal", ROTARY):
         width = config.head_dim if kind == ROTARY else config.hidden_size
         return [PositionTable(kind, "", sinusoidal_table(wanted, width, config.position_base))]
-    if kind != "learned":
+    if kind != LEARNED:
         said = f"position_embedding_type='{kind}'" if kind else f"the model type '{config.model_type}'"
         raise ValueError(f"With {said} there is no position table to draw.")
     if model is None:
@@ -103,9 +104,11 @@ def plot_positions(tables: Sequence[PositionTable], path: str | Path) -> Path:
         path: a .png or .svg file; it is complete or not there.
 
     Raises:
-        ValueError: another kind of file.
+        ValueError: another kind of file, or no table.
     """
     check_format(path)
+    if not tables:
+        raise ValueError("There is no position table to draw.")
     figure = Figure(figsize=(11, 4.2 * len(tables)), layout="constrained")
     figure.get_layout_engine().set(w_pad=0.12, h_pad=0.12)
     grid = figure.add_gridspec(len(tables), 2, width_ratios=(1.15, 1))
@@ -120,7 +123,7 @@ def _draw_table(figure: Figure, axes: Any, one: PositionTable) -> None:
     image = axes.imshow(
         one.table.numpy(), cmap="RdBu_r", vmin=-highest, vmax=highest, aspect="auto", interpolation="nearest"
     )
-    axes.set_xlabel("unit of a head" if one.kind == ROTARY else "unit", color=GRAY, fontsize=9)
+    axes.set_xlabel(UNITS.get(one.kind, "unit"), color=GRAY, fontsize=9)
     axes.set_ylabel("position", color=GRAY, fontsize=9)
     for axis in (axes.xaxis, axes.yaxis):
         axis.set_major_locator(MaxNLocator(integer=True, nbins=8))
@@ -132,7 +135,7 @@ def _draw_table(figure: Figure, axes: Any, one: PositionTable) -> None:
     bar.ax.tick_params(length=0, labelsize=8, labelcolor=GRAY)
     about = {
         "sinusoidal": "Sinusoidal positions: sine and cosine in turn",
-        "learned": "Learned positions",
+        LEARNED: "Learned positions",
         ROTARY: "Rotary positions: sine and cosine of the angles",
     }
     part = f" of the {one.part}" if one.part else ""

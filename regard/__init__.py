@@ -26,6 +26,8 @@ _HOMES = {
         "TransformerForConditionalGeneration",
     ),
     "regard.evaluation.generation": ("load_run", "translate", "generate_text"),
+    "regard.evaluation.attention_pictures": ("plot_attention",),
+    "regard.train.run_pictures": ("plot_run_curves", "plot_run_lengths", "plot_run_positions"),
     "regard.train.recipe": ("Recipe", "RecipeError", "load_recipe", "list_recipes"),
     "regard.train.run": ("train_recipe",),
     "regard.train.sweep": ("sweep",),
@@ -38,6 +40,7 @@ _NAMES_AT_HOME = {"train_recipe": "train"}  # here `train` is the subpackage, so
 __all__ = ["__version__", *_HOME_OF]
 
 if TYPE_CHECKING:
+    from regard.evaluation.attention_pictures import plot_attention
     from regard.evaluation.generation import generate_text, load_run, translate
     from regard.model_cards.card import write_card
     from regard.modeling import (
@@ -58,6 +61,7 @@ if TYPE_CHECKING:
     from regard.train.evaluate import evaluate_run
     from regard.train.recipe import Recipe, RecipeError, list_recipes, load_recipe
     from regard.train.run import train as train_recipe
+    from regard.train.run_pictures import plot_run_curves, plot_run_lengths, plot_run_positions
     from regard.train.sweep import sweep
 
 

@@ -26,7 +26,11 @@ def curves(
     output: OutputOption,
     x: Annotated[str, typer.Option(help="step, epoch, tokens or seconds.")] = "step",
     quantity: Annotated[
-        list[str] | None, typer.Option(help="A panel's, such as eval_bleu; repeatable. By default all there are.")
+        list[str] | None,
+        typer.Option(
+            help="A panel's: loss, eval_loss, eval_perplexity, eval_<metric of a classifier>, or bleu, for which the "
+            "checkpoints that are kept translate the validation split. Repeatable; by default all that was logged."
+        ),
     ] = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -41,9 +45,16 @@ def curves(
 @plot.command(epilog='Example: regard plot attention runs/demo "The cat ate the mouse." --output attention.html')
 def attention(
     run: RunArgument,
-    source: Annotated[str, typer.Argument(metavar="SENTENCE", help="The text that is read.")],
+    source: Annotated[
+        str, typer.Argument(metavar="SENTENCE", help="The text that is read; it is cut at the run's longest.")
+    ],
     output: Annotated[Path, typer.Option("--output", "-o", help="A .png or .svg file, or an .html page to explore.")],
-    target: Annotated[str | None, typer.Option(help="The translation; by default the run's own, greedily.")] = None,
+    target: Annotated[
+        str | None,
+        typer.Option(
+            help="The translation; by default what the run writes greedily, which ends at the run's longest."
+        ),
+    ] = None,
     which: Annotated[
         str | None, typer.Option(help="cross, encoder or decoder; by default the first of these that the run has.")
     ] = None,
@@ -70,11 +81,18 @@ def lengths(
     ] = None,
     width: Annotated[int | None, typer.Option(min=1, help="Of a bucket, in words of the source.")] = None,
     num_beams: Annotated[int | None, typer.Option(min=1, help="Width of the beam search.")] = None,
+    max_new_tokens: Annotated[int | None, typer.Option(min=1, help="The longest translation.")] = None,
+    length_penalty: Annotated[float | None, typer.Option(help="Above 0, the higher the longer.")] = None,
     batch_size: Annotated[int | None, typer.Option(min=1, help="Sentences at once.")] = None,
     as_json: JsonOption = False,
 ) -> None:
     """BLEU by the length of the source, with the sentences that each length has; translates the split first."""
-    given = {"num_beams": num_beams, "batch_size": batch_size}
+    given = {
+        "num_beams": num_beams,
+        "max_new_tokens": max_new_tokens,
+        "length_penalty": length_penalty,
+        "batch_size": batch_size,
+    }
     with _results_alone(as_json):
         from regard.train.run_pictures import plot_run_lengths
 

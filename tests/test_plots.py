@@ -2,10 +2,12 @@
 
 import html.parser
 import json
+import logging
 import math
 import shutil
 import subprocess
 import sys
+import unicodedata
 import warnings
 import xml.etree.ElementTree
 
@@ -16,16 +18,24 @@ import torch
 from typer.testing import CliRunner
 
 from regard.cli import _is_wrong_call, app, main
-from regard.evaluation.attention import attention_kinds, attention_maps
-from regard.evaluation.attention_page import script_json
+from regard.evaluation.attention import AttentionMaps, attention_kinds, attention_maps
+from regard.evaluation.attention_page import script_json, write_attention_page
 from regard.evaluation.attention_pictures import draw_attention, plot_attention
-from regard.evaluation.curves import plot_curves, points
-from regard.evaluation.lengths import bleu_by_length, bucket_bounds, length_in_words, plot_lengths
+from regard.evaluation.curves import plot_curves, plot_history, points
+from regard.evaluation.drawing import check_format
+from regard.evaluation.generation import translate
+from regard.evaluation.lengths import TOO_SHORT, bleu_by_length, bucket_bounds, length_in_words, plot_lengths
 from regard.evaluation.position_pictures import dot_products_by_distance, plot_positions, position_tables
 from regard.evaluation.tokens import readable_tokens
 from regard.modeling.positions import SinusoidalPositions, rotary_frequencies
 from regard.train.records import write_json
-from regard.train.run_pictures import name_runs, plot_run_lengths
+from regard.train.run_pictures import (
+    name_runs,
+    plot_run_curves,
+    plot_run_lengths,
+    plot_run_positions,
+    read_history,
+)
 from regard.train.tokenization import train_tokenizer
 
 from .families import Entry, every, select
@@ -96,6 +106,35 @@ def test_maps_are_the_models_own_cropped_to_real_tokens(entry, tokenizer):
     assert model.config._attn_implementation == before != "eager"
 
 
+@pytest.mark.parametrize("variant", ["paper", "bert"])
+@pytest.mark.parametrize("longest", [None, 5, 200])
+def test_what_is_written_is_what_translate_writes(variant, longest, tokenizer, caplog):
+    """A source beyond the tokenizer's limit too, and in "bert" beyond what the learned positions let be written."""
+    model = model_of(ONE_OF_EACH[0], tokenizer, variant)
+    model.generation_config.max_new_tokens = longest
+    model.generation_config.eos_token_id = None  # so that the length is the limit's
+    source = "die Kätzchen fraßen " * 30
+    (written,) = translate(model, tokenizer, [source], num_beams=1)
+    maps = attention_maps(model, tokenizer, source)
+    assert len(maps.keys) == tokenizer.model_max_length == 32
+    assert "1 of 1 texts are longer than 32 tokens and were cut there" in caplog.text
+    limit = model.config.max_position_embeddings if variant == "bert" else 200
+    assert len(maps.queries) == min(longest or 128, limit)
+    ids = model.generate(
+        tokenizer(source, truncation=True, return_tensors="pt").input_ids,
+        num_beams=1,
+        max_new_tokens=len(maps.queries),
+    )[0, 1:]
+    assert maps.queries == readable_tokens(tokenizer, ids.tolist())
+    assert tokenizer.decode(ids, skip_special_tokens=True) == written
+
+
+def test_a_target_beyond_the_learned_positions_is_refused(tokenizer):
+    model = model_of(ONE_OF_EACH[0], tokenizer, "bert")
+    with pytest.raises(ValueError, match=r"target text has \d+ tokens, but the model has \d+ positions"):
+        attention_maps(model, tokenizer, "die", "die Kätzchen fraßen " * 99)
+
+
 @pytest.mark.parametrize(("layer", "head"), [("all", "all"), (1, "all"), ("all", -1), ("mean", "1"), (-1, "mean")])
 def test_the_picture_draws_those_values(layer, head, tokenizer):
     """The images of the figure, in order, against the choice made by plain indexing."""
@@ -145,8 +184,36 @@ def test_a_grid_of_long_sentences_is_legible(tokenizer):
     assert texts_do_not_overlap(figure.axes[0], renderer)
 
 
+@pytest.mark.parametrize("choice", [{}, {"layer": "mean"}, {"head": "mean"}])
+def test_captions_of_small_maps_keep_apart(choice, tokenizer):
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+
+    maps = attention_maps(model_of(ONE_OF_EACH[0], tokenizer), tokenizer, "x", "y")
+    figure = draw_attention(maps, **choice)
+    canvas = FigureCanvasAgg(figure)
+    canvas.draw()
+    boxes = [axes.xaxis.label.get_window_extent(canvas.get_renderer()) for axes in figure.axes[:-1]]
+    boxes.append(figure.axes[-1].get_tightbbox(canvas.get_renderer()))
+    assert len(boxes) in (4, 5, 13)
+    for i, box in enumerate(boxes):
+        assert not any(box.overlaps(other) for other in boxes[i + 1 :])
+
+
+def maps_of(queries: int, keys: int) -> AttentionMaps:
+    weights = torch.rand(1, 1, queries, keys, generator=torch.Generator().manual_seed(0))
+    names = [["t"] * number for number in (queries, keys)]
+    return AttentionMaps("cross", weights / weights.sum(-1, keepdim=True), *names)
+
+
+def test_a_single_map_takes_the_cells_of_a_sheet_before_it_is_refused():
+    assert draw_attention(maps_of(400, 400)).axes[0].images[0].get_array().shape == (400, 400)
+    with pytest.raises(ValueError, match="too large, with a map of up to 700 tokens a side: write an .html page"):
+        draw_attention(maps_of(600, 700))
+
+
 def test_a_picture_too_large_is_refused_before_it_is_drawn(tokenizer, tmp_path):
     model = model_of("TransformerForConditionalGeneration", tokenizer)
+    tokenizer = train_tokenizer(SENTENCES * 4, "byte-bpe", 300, template="eos", max_length=1000)
     with pytest.raises(ValueError, match=r"too large, with 12 maps .*: choose a layer and a head, or write"):
         plot_attention(model, tokenizer, "ş" * 400, "ğ" * 400, tmp_path / "a.png")
     assert list(tmp_path.iterdir()) == []
@@ -164,6 +231,23 @@ def test_text_is_shown_as_it_is_in_png_and_svg(tokenizer, tmp_path):
                 assert old in (None, (tmp_path / name).read_bytes())
     xml.etree.ElementTree.parse(tmp_path / "a.svg")
     assert (tmp_path / "a.png").read_bytes()[:4] == b"\x89PNG"
+
+
+@pytest.mark.parametrize("ending", [".png", ".svg"])
+def test_characters_that_the_font_lacks_are_named_once(ending, tokenizer, tmp_path, caplog):
+    model = model_of(ONE_OF_EACH[0], tokenizer)
+    tokenizer = train_tokenizer(["猫 が 魚"] * 4, "word", 20, template="eos", max_length=32)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        plot_attention(model, tokenizer, "猫 が 魚 猫", "魚", tmp_path / f"a{ending}", layer=0, head=0)
+        plot_attention(model, tokenizer, "猫 が 魚 猫", "魚", tmp_path / "a.html", layer=0, head=0)
+    (record,) = [one for one in caplog.records if one.name == "regard.evaluation.drawing"]
+    assert unicodedata.normalize("NFC", record.getMessage()) in [
+        f"The font of pictures lacks {', '.join(order)}, and shows boxes instead; "
+        "an .html page shows them in the fonts of the reader's browser."
+        for order in (("猫", "が", "魚"), ("魚", "猫", "が"))
+    ]
+    assert record.levelno == logging.WARNING
 
 
 class Page(html.parser.HTMLParser):
@@ -224,6 +308,40 @@ def test_the_script_of_the_page_can_be_read(tokenizer, tmp_path):
     assert result.returncode == 0, result.stderr
 
 
+BROWSER = """
+class Node {
+  constructor() { Object.assign(this, {style: {}, rows: [], cells: [], tBodies: []}); }
+  append(...parts) { this.cells.push(...parts); }
+  insertRow() { const row = new Node(); this.rows.push(row); return row; }
+  insertCell() { const cell = new Node(); this.cells.push(cell); return cell; }
+  createTHead() { this.tHead = new Node(); return this.tHead; }
+  createTBody() { this.tBodies.push(new Node()); return this.tBodies[0]; }
+  querySelectorAll() { return []; }
+  addEventListener() {}
+  replaceChildren() {}
+}
+const nodes = {data: {textContent: require("fs").readFileSync("data.json", "utf8")}};
+const document = {getElementById: id => nodes[id] ??= new Node(), createElement: () => new Node()};
+"""
+
+
+@pytest.mark.skipif(shutil.which("node") is None, reason="takes node, to run the page's script")
+@pytest.mark.parametrize("size", [3, 400])
+def test_the_script_of_the_page_paints_each_cell(size, tmp_path):
+    """In a stand-in for a browser: the strongest weight is painted in full."""
+    maps = maps_of(size, size)
+    page = Page(write_attention_page(maps, tmp_path / "a.html", "a", "b", 0, 0).read_text("utf-8"))
+    (tmp_path / "data.json").write_text(page.scripts[0], encoding="utf-8")
+    told = "map.tBodies[0].rows.map(row => row.cells.slice(1).map(cell => cell.style.background))"
+    tell = f"\nconsole.log(JSON.stringify({told}))"
+    (tmp_path / "a.js").write_text(BROWSER + page.scripts[1].replace('"use strict";', "") + tell, encoding="utf-8")
+    result = subprocess.run(["node", "a.js"], cwd=tmp_path, capture_output=True, text=True)
+    assert result.returncode == 0, result.stderr
+    shades = [[float(cell.split(",")[-1].rstrip(" )")) for cell in row] for row in json.loads(result.stdout)]
+    rounded = (maps.weights[0, 0] * 10_000).round()
+    np.testing.assert_allclose(shades, 0.03 + 0.97 * rounded / rounded.max(), atol=0.00051)
+
+
 @pytest.mark.parametrize(
     ("name", "arguments", "sentence"),
     [
@@ -232,7 +350,10 @@ def test_the_script_of_the_page_can_be_read(tokenizer, tmp_path):
         (ONE_OF_EACH[0], {"which": "self"}, "which='self' is no kind of attention"),
         (ONE_OF_EACH[0], {"layer": 3}, "layer=3 is not there: the model has 3 of them, from 0 to 2"),
         (ONE_OF_EACH[0], {"head": -5}, "head=-5 is not there: the model has 4"),
-        (ONE_OF_EACH[0], {"head": "some"}, "head='some' must be a number, 'all' or 'mean'"),
+        (ONE_OF_EACH[0], {"head": "some"}, "head='some' must be a whole number, 'all' or 'mean'"),
+        (ONE_OF_EACH[0], {"layer": 1.7}, "layer=1.7 must be a whole number"),
+        (ONE_OF_EACH[0], {"layer": "1.7"}, "layer='1.7' must be a whole number"),
+        (ONE_OF_EACH[0], {"head": None}, "head=None must be a whole number"),
         (ONE_OF_EACH[0], {"source": " "}, "source text ' ' has no tokens"),
         (ONE_OF_EACH[0], {"target": ""}, "target text '' has no tokens"),
         (ONE_OF_EACH[1], {"target": "die"}, "target text goes with"),
@@ -259,11 +380,11 @@ HISTORY = [
         "step": 20,
         "eval_loss": 2.1,
         "eval_perplexity": 8.2,
-        "eval_bleu": 1.0,
+        "eval_f1": 1.0,
         "eval_runtime": 3.0,
         "epoch": 1.0,
     },
-    {"step": 30, "eval_loss": 1.9, "eval_bleu": 9.5, "eval_bleu_signature": "x", "epoch": 1.5},
+    {"step": 30, "eval_loss": 1.9, "eval_f1": 9.5, "eval_f1_signature": "x", "epoch": 1.5},
     {"step": 40, "loss": 1.5, "epoch": 2.0, "tokens": 500, "seconds": 35.0},
 ]
 
@@ -271,7 +392,7 @@ HISTORY = [
 def test_where_the_points_of_a_curve_stand():
     """Validation rows say no tokens: by hand, half-way between 300 and 500 at step 30."""
     assert [list(v) for v in points(HISTORY, "eval_loss", "tokens")] == [[300.0, 400.0], [2.1, 1.9]]
-    assert [list(v) for v in points(HISTORY, "eval_bleu", "seconds")] == [[15.0, 25.0], [1.0, 9.5]]
+    assert [list(v) for v in points(HISTORY, "eval_f1", "seconds")] == [[15.0, 25.0], [1.0, 9.5]]
     assert [list(v) for v in points(HISTORY, "loss", "epoch")] == [[0.5, 1.0, 2.0], [3.0, 2.0, 1.5]]
     early = [{"step": 4, "eval_loss": 1.0}, {"step": 8, "loss": 1.0, "tokens": 80}]
     assert list(points(early, "eval_loss", "tokens")[0]) == [40]
@@ -292,7 +413,7 @@ def test_one_panel_a_quantity_and_one_line_a_run(monkeypatch):
     assert titles == [
         "training loss (nats per target, as trained)",
         "validation loss (nats per target)",
-        "validation BLEU",
+        "validation F1",
     ]
     legends = [[text.get_text() for text in axes.get_legend().get_texts()] for axes in figure.axes]
     assert legends == [
@@ -308,9 +429,12 @@ def test_one_panel_a_quantity_and_one_line_a_run(monkeypatch):
     ("histories", "settings", "sentence"),
     [
         ({"a": HISTORY}, {"x": "hours"}, "x axis 'hours' is not one of step, epoch, tokens, seconds"),
-        ({"a": HISTORY}, {"quantities": ["eval_chrf"]}, "quantity 'eval_chrf': there are loss, eval_loss, eval_bleu"),
+        ({"a": HISTORY}, {"quantities": ["eval_chrf"]}, "quantity 'eval_chrf': there are loss, eval_loss, eval_f1"),
         ({"a": [{"step": 1, "lr": 1}]}, {}, "'a' holds nothing to draw"),
         ({"a": [{"step": 1, "loss": 1.0}]}, {"x": "tokens"}, "'a' cannot be drawn by tokens: no row"),
+        ({}, {}, "nothing to draw: give the history of at least one run"),
+        ({"a": HISTORY}, {"quantities": []}, "no quantity to draw: choose among loss, eval_loss, eval_f1"),
+        ({"a": HISTORY, "b": HISTORY[:2]}, {"quantities": ["eval_f1"]}, "'b' has no eval_f1 to draw: it has loss"),
     ],
 )
 def test_curves_that_cannot_be_drawn(histories, settings, sentence, tmp_path):
@@ -319,6 +443,103 @@ def test_curves_that_cannot_be_drawn(histories, settings, sentence, tmp_path):
     with pytest.raises(ValueError, match=r"must end in \.png or \.svg"):
         plot_curves(histories, tmp_path / "a.html", **settings)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_perplexity_is_drawn_where_it_is_all_there_is(monkeypatch):
+    only = [{"step": 1, "eval_perplexity": 9.0}, {"step": 2, "eval_perplexity": 8.0}]
+    for histories in ({"a": only}, {"a": only, "b": HISTORY}):
+        figure = drawn_figure(monkeypatch, "curves", lambda given=histories: plot_curves(given, "a.png"))
+        titles = [axes.get_title(loc="left") for axes in figure.axes]
+        assert "validation perplexity" in titles
+        legend = figure.axes[titles.index("validation perplexity")].get_legend().get_texts()
+        assert legend[0].get_text() == "a  best 8 at step 2"
+
+
+def test_what_is_no_number_is_never_the_best(monkeypatch):
+    rows = [(1, 2.0, 5.0), (2, math.nan, math.nan), (3, 1.5, 7.0), (4, 1.8, 6.0)]
+    history = [{"step": step, "eval_loss": loss, "eval_f1": f1} for step, loss, f1 in rows]
+    nowhere = [{"step": 1, "eval_loss": math.nan}]
+    figure = drawn_figure(monkeypatch, "curves", lambda: plot_curves({"a": history, "b": nowhere}, "a.png"))
+    legends = [[text.get_text() for text in axes.get_legend().get_texts()] for axes in figure.axes]
+    assert legends == [["a  best 1.5 at step 3", "b  never a number"], ["a  best 7 at step 3"]]
+    figure = drawn_figure(monkeypatch, "curves", lambda: plot_history(history, "a.png"))
+    assert [text.get_text() for text in figure.axes[0].texts] == ["1.500"]
+    figure = drawn_figure(monkeypatch, "curves", lambda: plot_history(nowhere, "a.png"))
+    assert len(figure.axes[0].texts) == 0
+
+
+@pytest.mark.parametrize("metric", ["loss", "perplexity", "word_error_rate", "phone_error_rate", "accuracy"])
+def test_which_is_best(metric, monkeypatch):
+    history = [{"step": step, f"eval_{metric}": value} for step, value in ((1, 2.0), (2, 3.0), (3, 1.0))]
+    figure = drawn_figure(monkeypatch, "curves", lambda: plot_curves({"a": history}, "a.png"))
+    best = "3 at step 2" if metric == "accuracy" else "1 at step 3"
+    assert figure.axes[0].get_legend().get_texts()[0].get_text() == f"a  best {best}"
+
+
+def test_the_log_that_goes_further_is_read(tmp_path):
+    """A finished run that trains longer: history.json is the old one until the end."""
+    write_json(tmp_path / "history.json", [{"step": 10, "loss": 2.0}, {"step": 10, "train_runtime": 1.0}])
+    state = tmp_path / "checkpoint-10" / "trainer_state.json"
+    write_json(state, {"log_history": [{"step": 10, "loss": 2.0}]})
+    assert read_history(tmp_path)[-1] == {"step": 10, "train_runtime": 1.0}
+    longer = [{"step": 10, "loss": 2.0}, {"step": 20, "loss": 1.0}]
+    write_json(tmp_path / "checkpoint-20" / "trainer_state.json", {"log_history": longer})
+    assert read_history(tmp_path) == longer
+    (tmp_path / "history.json").unlink()
+    assert read_history(tmp_path) == longer
+
+
+@pytest.mark.parametrize("content", ["[{", "\udcff", "3", "{}", "[1]", '[{"loss": 1}]', '[{"step": null}]'])
+@pytest.mark.parametrize("name", ["history.json", "checkpoint-3/trainer_state.json"])
+def test_a_broken_log_is_named(content, name, tmp_path):
+    path = tmp_path / name
+    path.parent.mkdir(exist_ok=True)
+    path.write_bytes(content.encode("utf-8", "surrogateescape"))
+    with pytest.raises(ValueError, match=f"'{path}' cannot be read") as caught:
+        plot_run_curves([tmp_path], tmp_path / "a.png")
+    assert _is_wrong_call(caught.value)
+
+
+def test_a_link_is_called_by_its_own_name(tmp_path):
+    run = tmp_path / "demo-17"
+    write_json(run / "history.json", HISTORY)
+    (tmp_path / "best").symlink_to(run)
+    (tmp_path / "other" / "deep").mkdir(parents=True)
+    assert name_runs([tmp_path / "best"]) == {"best": tmp_path / "best"}
+    with pytest.raises(ValueError, match=f"'{tmp_path / 'best'}' is given more than once"):
+        name_runs([tmp_path / "best", run])
+    (tmp_path / "way").symlink_to(tmp_path / "other" / "deep")
+    named = name_runs([tmp_path / "demo-17", tmp_path / "way" / ".." / "demo-17"])  # the second is in `other`
+    assert list(named) == [f"{tmp_path.name}/demo-17", "other/demo-17"]
+
+
+def test_paths_in_errors_are_those_given(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for call in (plot_run_curves, plot_run_lengths):
+        with pytest.raises(ValueError, match=r"in 'runs/nothing'"):
+            call(["runs/nothing"], "a.png")
+
+
+@pytest.mark.parametrize(
+    ("name", "sentence"),
+    [
+        ("", "has no name: give a file that ends in .png or .svg"),
+        ("folder.png", "is a folder: give a file in it"),
+        (".", "is a folder"),
+        ("file/a.png", "cannot be written: '.*file' is a file, not a folder"),
+        ("file/b/a.svg", "cannot be written: '.*file' is a file, not a folder"),
+        (".png", "must end in .png or .svg, after a name"),
+        ("a.pdf", "must end in .png or .svg"),
+    ],
+)
+def test_files_that_no_picture_can_be_written_to(name, sentence, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "file").write_text("")
+    (tmp_path / "folder.png").mkdir()
+    for call in (check_format, lambda path: plot_run_curves(["nothing"], path), lambda path: plot_positions([], path)):
+        with pytest.raises(ValueError, match=sentence):
+            call(name)
+    assert check_format("new/folder/a.PNG") == ".png"
 
 
 def test_runs_of_one_name_are_told_apart(tmp_path):
@@ -361,6 +582,21 @@ def test_each_sentence_is_in_one_bucket(lengths, width):
     assert length_in_words("") == length_in_words(" a ") == 1
 
 
+def test_translations_too_short_for_a_4_gram_have_no_bleu(monkeypatch):
+    """sacrebleu's own is 0 there, however right they are; "a b c." has four tokens, since it parts the full stop."""
+    texts = ["a b c", "a", "a b c d e f"]
+    buckets = bleu_by_length(texts, texts, texts, width=3)
+    assert sacrebleu.corpus_bleu(texts[:2], [texts[:2]]).score == 0
+    assert [(bucket.sentences, bucket.bleu) for bucket in buckets] == [(2, None), (1, pytest.approx(100))]
+    assert bleu_by_length(["a b c"], ["a b c."], ["a b c."], width=3)[0].bleu == pytest.approx(100)
+    results = {"one": buckets, "two": bleu_by_length(texts, [f"{text}." for text in texts], texts, width=3)}
+    figure = drawn_figure(monkeypatch, "lengths", lambda: plot_lengths(results, "a.png", "$split$"))
+    assert [text.get_text() for text in figure.axes[0].texts].count(TOO_SHORT) == 1
+    for nothing in ({}, {"one": []}):
+        with pytest.raises(ValueError, match="nothing to draw: give the buckets"):
+            plot_lengths(nothing, "a.png")
+
+
 def test_runs_of_different_sentences_are_not_compared(tmp_path):
     texts = ["a b c d e", "a b"]
     one, other = bleu_by_length(texts, texts, texts), bleu_by_length(texts[:1], texts[:1], texts[:1])
@@ -370,11 +606,19 @@ def test_runs_of_different_sentences_are_not_compared(tmp_path):
     assert not (tmp_path / "b.png").exists()
 
 
+def model_that_writes_words(tokenizer):
+    """Random weights, but no special token is ever written."""
+    model = model_of(ONE_OF_EACH[0], tokenizer)
+    model.generation_config.suppress_tokens = tokenizer.all_special_ids
+    return model
+
+
 @pytest.fixture(scope="module")
-def run(tokenizer, tmp_path_factory):
+def run(tmp_path_factory):
     """A translation run of a tiny model with random weights, and its test set."""
+    tokenizer = train_tokenizer(SENTENCES * 4, "word", 20, template="eos", max_length=32)
     folder = tmp_path_factory.mktemp("runs") / "tiny"
-    for part in (model_of(ONE_OF_EACH[0], tokenizer), tokenizer):
+    for part in (model_that_writes_words(tokenizer), tokenizer):
         part.save_pretrained(folder)
     rows = [{"source": s, "target": t} for s, t in zip(SENTENCES, reversed(SENTENCES), strict=True)] * 2
     for name in ("train", "test"):
@@ -385,11 +629,91 @@ def run(tokenizer, tmp_path_factory):
         "task": "translation",
         "model": {"type": "transformer", "hidden_size": 16, "position_embedding_type": "sinusoidal"},
         "data": {"train": str(folder / "train.jsonl"), "test": {"mine": str(folder / "test.jsonl")}},
-        "evaluation": {"metrics": ["bleu"], "num_beams": 2, "max_new_tokens": 5},
+        "evaluation": {"metrics": ["bleu"], "num_beams": 2, "max_new_tokens": 20},
     }
     (folder / "recipe.yaml").write_text(json.dumps(recipe), encoding="utf-8")  # JSON is YAML
     write_json(folder / "history.json", HISTORY)
     return folder
+
+
+def copy_of(run, folder, **data):
+    """The run with other data."""
+    shutil.copytree(run, folder)
+    recipe = json.loads((run / "recipe.yaml").read_text("utf-8"))
+    recipe["data"] |= data
+    (folder / "recipe.yaml").write_text(json.dumps(recipe), encoding="utf-8")
+    return folder
+
+
+def test_runs_of_other_sentences_are_refused_before_any_is_translated(run, tmp_path, monkeypatch):
+    """As many sentences of the same lengths, so that the buckets are the same."""
+    other = tmp_path / "test.jsonl"
+    other.write_text((run / "test.jsonl").read_text("utf-8").replace("die", "das"), encoding="utf-8")
+    second = copy_of(run, tmp_path / "second", test={"mine": str(other)})
+    monkeypatch.setattr("regard.train.run_pictures.translate", lambda *_, **__: pytest.fail("translated"))
+    with pytest.raises(ValueError, match=f"'{run}' and '{second}' translate different sentences"):
+        plot_run_lengths([run, second], tmp_path / "a.png")
+    assert not (tmp_path / "a.png").exists()
+
+
+def test_bleu_of_checkpoints_is_that_of_the_greedy_translations(run, tmp_path, monkeypatch):
+    """Two checkpoints that write other words, against `evaluate_run` with each as a run of its own."""
+    from regard import evaluate_run, load_run
+
+    _, tokenizer = load_run(run)
+    validation = tmp_path / "validation.jsonl"
+    rows = [{"source": source, "target": " ".join(SENTENCES)} for source in SENTENCES]
+    validation.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    folder = copy_of(run, tmp_path / "trained", validation=str(validation))
+    expected = []
+    for step, word in ((20, "x"), (40, "die")):  # of the references each has one, or two
+        alone = copy_of(folder, tmp_path / f"alone-{step}", validation=str(validation))
+        model = model_that_writes_words(tokenizer)
+        model.generation_config.suppress_tokens = [i for w, i in tokenizer.get_vocab().items() if w != word]
+        for part in (model, tokenizer):
+            part.save_pretrained(alone)
+            part.save_pretrained(folder / f"checkpoint-{step}")
+        write_json(folder / f"checkpoint-{step}" / "trainer_state.json", {"log_history": HISTORY[:2]})
+        expected.append([step, evaluate_run(alone, "validation", num_beams=1)["validation"]["bleu"]])
+    assert 0 < expected[0][1] != expected[1][1] > 0
+    widths = []
+
+    def recorded(*words, **settings):
+        widths.append(settings["num_beams"])
+        return translate(*words, **settings)
+
+    monkeypatch.setattr("regard.train.run_pictures.translate", recorded)
+    given = {"quantities": ["loss", "bleu"]}
+    figure = drawn_figure(monkeypatch, "curves", lambda: plot_run_curves([folder], tmp_path / "a.png", **given))
+    assert figure.axes[1].get_title(loc="left") == "validation BLEU (greedy)"
+    assert figure.axes[1].lines[0].get_xydata().tolist() == expected
+    assert widths == [1, 1]
+    figure = drawn_figure(
+        monkeypatch, "curves", lambda: plot_run_curves([folder], tmp_path / "a.png", x="tokens", quantities=["bleu"])
+    )
+    assert figure.axes[0].lines[0].get_xdata().tolist() == [300, 500]
+
+    with pytest.raises(ValueError, match=f"'{run}' has no validation split, on which its BLEU"):
+        plot_run_curves([folder, run], tmp_path / "a.png", quantities=["bleu"])
+    bare = copy_of(run, tmp_path / "bare", validation=str(validation))
+    with pytest.raises(ValueError, match=f"'{bare}' has kept no checkpoint"):
+        plot_run_curves([folder, bare], tmp_path / "a.png", quantities=["bleu"])
+
+
+def test_positions_of_a_run_take_its_weights_only_where_they_are_learned(run, tokenizer, tmp_path, monkeypatch):
+    learned = tmp_path / "learned"
+    for part in (model_of(ONE_OF_EACH[0], tokenizer, "bert"), tokenizer):
+        part.save_pretrained(learned)
+    bare = tmp_path / "bare"
+    bare.mkdir()
+    shutil.copy(run / "config.json", bare)
+    for folder in (learned, bare):
+        assert plot_run_positions(folder, tmp_path / f"{folder.name}.png").is_file()
+    (learned / "model.safetensors").unlink()
+    with pytest.raises(ValueError, match="cannot be loaded"):
+        plot_run_positions(learned, tmp_path / "a.png")
+    with pytest.raises(ValueError, match="There is no run or recipe 'runs/none': see `regard list`"):
+        plot_run_positions("runs/none", tmp_path / "a.png")
 
 
 def test_lengths_of_a_run_are_its_translations_by_the_recipe(run, tmp_path):
@@ -397,9 +721,10 @@ def test_lengths_of_a_run_are_its_translations_by_the_recipe(run, tmp_path):
 
     results = plot_run_lengths([run], tmp_path / "a.png", width=100)
     model, tokenizer = load_run(run)
-    written = translate(model, tokenizer, SENTENCES * 2, num_beams=2, max_new_tokens=5)
+    written = translate(model, tokenizer, SENTENCES * 2, num_beams=2, max_new_tokens=20)
     (bucket,) = results["tiny"]
     assert bucket.sentences == 6
+    assert bucket.bleu > 0
     assert bucket.bleu == pytest.approx(sacrebleu.corpus_bleu(written, [SENTENCES[::-1] * 2]).score, abs=1e-9)
     assert bucket.bleu == pytest.approx(evaluate_run(run, "mine")["test:mine"]["bleu"], abs=1e-9)
     with pytest.raises(ValueError, match="no split 'nothing'"):
@@ -488,7 +813,7 @@ def test_each_verb_draws(run, tmp_path):
     calls = {
         "curves": [run],
         "attention": [run, SENTENCES[0], "--layer", "-1", "--head", "mean", "--which", "encoder"],
-        "lengths": [run, "--split", "mine"],
+        "lengths": [run, "--split", "mine", "--max-new-tokens", "4", "--length-penalty", "0.5"],
         "positions": [run, "--number", "8"],
     }
     for verb, words in calls.items():

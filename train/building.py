@@ -4,7 +4,14 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
-from transformers import AutoTokenizer, GenerationConfig, PreTrainedModel, PreTrainedTokenizerBase, TrainingArguments
+from transformers import (
+    AutoTokenizer,
+    GenerationConfig,
+    PreTrainedConfig,
+    PreTrainedModel,
+    PreTrainedTokenizerBase,
+    TrainingArguments,
+)
 from transformers.integrations import get_available_reporting_integrations
 from transformers.trainer_utils import set_seed
 
@@ -143,13 +150,11 @@ def build_model(
     Raises:
         RecipeError: when the tokenizer has more tokens than `model.vocab_size`, or a special token is missing.
     """
-    settings = {key: value for key, value in recipe.model.items() if key != "type"}
-    settings.setdefault("vocab_size", len(tokenizer))
+    settings = {"vocab_size": len(tokenizer)} | model_settings(recipe)
     if settings["vocab_size"] < len(tokenizer):
         raise RecipeError(
             f"model.vocab_size: {settings['vocab_size']} is less than the {len(tokenizer)} tokens of the tokenizer."
         )
-    settings.setdefault("max_position_embeddings", longest_sequence(recipe))
     for name in ("pad_token_id", "bos_token_id", "eos_token_id"):
         settings.setdefault(name, getattr(tokenizer, name))
     if recipe.task == "translation":
@@ -161,12 +166,24 @@ def build_model(
         labels = labels + [f"LABEL_{i}" for i in range(len(labels), settings.pop("num_labels", 0))]
         settings["id2label"] = dict(enumerate(labels))
         settings["label2id"] = {name: i for i, name in enumerate(labels)}
-    config = getattr(regard.modeling, CONFIG_CLASSES[recipe.model["type"]])(**settings)
+    config = model_config(recipe, settings)
     set_seed(recipe.training.get("seed", 42))
     model = getattr(regard.modeling, MODEL_CLASSES[recipe.task, recipe.model["type"]])(config)
     if model.can_generate():
         model.generation_config = generation_settings(recipe, model)
     return model
+
+
+def model_settings(recipe: Recipe) -> dict[str, Any]:
+    """What a recipe says of its model's config: its section, and as many positions as its sequences take."""
+    given = {key: value for key, value in recipe.model.items() if key != "type"}
+    return {"max_position_embeddings": longest_sequence(recipe)} | given
+
+
+def model_config(recipe: Recipe, settings: dict[str, Any] | None = None) -> PreTrainedConfig:
+    """The config of a recipe's model, by its `model_settings` where no others are given."""
+    config_class = getattr(regard.modeling, CONFIG_CLASSES[recipe.model["type"]])
+    return config_class(**model_settings(recipe) if settings is None else settings)
 
 
 def longest_sequence(recipe: Recipe) -> int:

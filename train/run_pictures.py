@@ -2,26 +2,33 @@
 
 import dataclasses
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import regard.modeling
-from regard.evaluation.curves import plot_curves
+from transformers import PreTrainedTokenizerBase
+
+from regard.evaluation.curves import BLEU, check_x, plot_curves
 from regard.evaluation.drawing import check_format
-from regard.evaluation.generation import load_run, translate
+from regard.evaluation.generation import load_config, load_run, translate
 from regard.evaluation.lengths import Bucket, bleu_by_length, plot_lengths
-from regard.evaluation.position_pictures import plot_positions, position_tables
-from regard.train.building import longest_sequence
+from regard.evaluation.metrics import get_metric
+from regard.evaluation.position_pictures import LEARNED, plot_positions, position_tables
+from regard.train.building import model_config
 from regard.train.callbacks import quiet_libraries
-from regard.train.checkpoints import STATE_FILE, last_checkpoint
+from regard.train.checkpoints import STATE_FILE, last_checkpoint, list_checkpoints, step_of
+from regard.train.checks import nearest
 from regard.train.data import load_splits
 from regard.train.evaluate import check_settings, chosen_splits, generation, items, prepare_split
-from regard.train.recipe import RUN_RECIPE, load_recipe
+from regard.train.recipe import RUN_RECIPE, list_recipes, load_recipe
 from regard.train.records import HISTORY, read_json
-from regard.train.sections import CONFIG_CLASSES, DataSection, Recipe
+from regard.train.sections import DataSection, Recipe
 
 Run = str | os.PathLike[str]
+History = list[dict[str, Any]]
+
+
+# --- curves ----------------------------------------------------------------------------------------------------------
 
 
 def plot_run_curves(
@@ -30,45 +37,74 @@ def plot_run_curves(
     """The curves of several runs together, as `plot_curves` draws them; a run that still trains as far as its last
     checkpoint.
 
+    Args:
+        quantities: as `plot_curves` takes them. "bleu", of translation runs, is in no log: each checkpoint that a run
+            has kept translates the validation split, greedily.
+
     Raises:
-        ValueError: a folder that is no run, or what `plot_curves` refuses.
+        ValueError: a folder that is no run, a run without what BLEU takes, or what `plot_curves` refuses.
     """
     check_format(path)
-    histories = {name: read_history(run) for name, run in name_runs(runs).items()}
+    check_x(x)
+    named = name_runs(runs)
+    histories = {name: read_history(run) for name, run in named.items()}
+    if quantities is not None and BLEU in quantities:
+        measured = _bleu_of_checkpoints(named)
+        histories = {name: history + measured[name] for name, history in histories.items()}
     return plot_curves(histories, path, x=x, quantities=quantities)
 
 
-def read_history(run: Run) -> list[dict[str, Any]]:
-    """The trainer's log of a run.
+def read_history(run: Run) -> History:
+    """The trainer's log of a run: of the one it wrote when it had finished and the one of its last checkpoint, that
+    which goes further. A finished run that is resumed to train longer has gone beyond the former.
 
     Raises:
-        ValueError: there is none in the folder.
+        ValueError: there is none in the folder, or it cannot be read.
     """
-    path = Path(run) / HISTORY
+    path, checkpoint = Path(run) / HISTORY, last_checkpoint(run)
+    logs = []
     if path.is_file():
-        return read_json(path)
-    checkpoint = last_checkpoint(run)
-    if checkpoint is None:
+        logs.append(_rows(path))
+    if checkpoint is not None:
+        logs.append(_rows(checkpoint / STATE_FILE, "log_history"))
+    if not logs:
         raise ValueError(f"There is no {HISTORY} in '{run}': give folders that `regard train` wrote.")
-    return read_json(checkpoint / STATE_FILE)["log_history"]
+    return max(logs, key=lambda rows: max((row["step"] for row in rows), default=-1))  # of equals the first
 
 
-def name_runs(runs: Sequence[Run]) -> dict[str, Path]:
-    """Each run under its folder's name, with as many of the folders above as tell runs of one name apart.
+def _rows(path: Path, key: str | None = None) -> History:
+    try:
+        content = read_json(path)
+    except (OSError, ValueError) as error:
+        raise ValueError(f"'{path}' cannot be read: {error}.") from error
+    rows = content if key is None else content.get(key) if isinstance(content, dict) else None
+    sound = isinstance(rows, list) and all(isinstance(row, dict) and isinstance(row.get("step"), int) for row in rows)
+    if not sound:
+        raise ValueError(f"'{path}' cannot be read: it must hold a list of rows, each with its step.")
+    return rows
 
-    Raises:
-        ValueError: no run, or one given twice.
-    """
-    paths = [Path(run).absolute().resolve() for run in runs]
-    if not paths:
-        raise ValueError("There is nothing to draw: give at least one run.")
-    twice = next((run for run, path in zip(runs, paths, strict=True) if paths.count(path) > 1), None)
-    if twice is not None:
-        raise ValueError(f"The run '{twice}' is given more than once.")
-    depth = 1
-    while len({path.parts[-depth:] for path in paths}) < len(paths):
-        depth += 1
-    return {"/".join(path.parts[-depth:]): path for path in paths}
+
+def _bleu_of_checkpoints(runs: Mapping[str, Path]) -> dict[str, History]:
+    """Rows of `step` and `bleu`, a checkpoint each; everything is looked at before anything is translated."""
+    recipes, kept = _translation_recipes(runs), {name: list_checkpoints(run) for name, run in runs.items()}
+    for name, run in runs.items():
+        if "validation" not in recipes[name].data.split_names():
+            raise ValueError(f"The run '{run}' has no validation split, on which its BLEU is measured.")
+        if not kept[name]:
+            raise ValueError(f"The run '{run}' has kept no checkpoint, by which its BLEU is measured.")
+    with quiet_libraries():
+        return {name: [_measure(each, recipes[name]) for each in kept[name]] for name in runs}
+
+
+def _measure(checkpoint: Path, recipe: Recipe) -> dict[str, Any]:
+    model, tokenizer = load_run(checkpoint)
+    sources, references = _split_texts(recipe, "validation", tokenizer)
+    predictions = translate(model, tokenizer, sources, **generation(recipe.evaluation) | {"num_beams": 1})
+    bleu = get_metric("bleu").compute(predictions=predictions, references=references)["bleu"]
+    return {"step": step_of(checkpoint), BLEU: bleu}
+
+
+# --- lengths ---------------------------------------------------------------------------------------------------------
 
 
 def plot_run_lengths(
@@ -98,19 +134,23 @@ def plot_run_lengths(
     if width is not None and width < 1:
         raise ValueError(f"width={width} must be at least 1 word.")
     named = name_runs(runs)
-    for run in runs:
-        if not (Path(run) / RUN_RECIPE).is_file():
-            raise ValueError(f"There is no run in '{run}': give folders that `regard train` wrote.")
-    recipes = {name: load_recipe(run) for name, run in named.items()}
-    for name, recipe in recipes.items():
-        if recipe.task != "translation":
-            raise ValueError(f"'{name}' does not translate: its task is {recipe.task}.")
+    recipes = _translation_recipes(named)
     splits = {name: _split_of(recipe.data, split) for name, recipe in recipes.items()}
-    results = {}
     with quiet_libraries():
-        for name, recipe in recipes.items():
-            recipe.evaluation = dataclasses.replace(recipe.evaluation, **settings)
-            results[name] = _buckets(named[name], recipe, splits[name], width)
+        loaded = {name: load_run(run) for name, run in named.items()}
+        texts = {name: _split_texts(recipe, splits[name], loaded[name][1]) for name, recipe in recipes.items()}
+        first = next(iter(named))
+        for name, (sources, _) in texts.items():
+            if sources != texts[first][0]:
+                raise ValueError(
+                    f"The runs '{named[first]}' and '{named[name]}' translate different sentences, "
+                    f"{splits[first]} and {splits[name]}: compare runs on the same."
+                )
+        results = {}
+        for name, (sources, references) in texts.items():
+            evaluation = dataclasses.replace(recipes[name].evaluation, **settings)
+            predictions = translate(*loaded[name], sources, **generation(evaluation))
+            results[name] = bleu_by_length(sources, predictions, references, width)
     plot_lengths(results, path, ", ".join(dict.fromkeys(splits.values())))
     return results
 
@@ -122,13 +162,7 @@ def _split_of(data: DataSection, split: str | None) -> str:
     return next((name for name in measured if name.startswith("test")), measured[0])
 
 
-def _buckets(run: Path, recipe: Recipe, split: str, width: int | None) -> list[Bucket]:
-    model, tokenizer = load_run(run)
-    rows = load_splits(recipe.data, recipe.task, [split])
-    prepared, _ = prepare_split(split, rows[split], recipe, tokenizer)
-    sources, references = items(recipe, prepared)
-    predictions = translate(model, tokenizer, sources, **generation(recipe.evaluation))
-    return bleu_by_length(sources, predictions, references, width)
+# --- positions -------------------------------------------------------------------------------------------------------
 
 
 def plot_run_positions(run_or_recipe: Run, path: str | Path, number: int | None = None) -> Path:
@@ -141,12 +175,59 @@ def plot_run_positions(run_or_recipe: Run, path: str | Path, number: int | None 
         ValueError: neither a run nor a recipe, or what `position_tables` refuses.
     """
     check_format(path)
-    model = None
+    name, model = str(run_or_recipe), None
     if (Path(run_or_recipe) / "config.json").is_file():
-        model, _ = load_run(run_or_recipe)
-        config = model.config
+        config = load_config(run_or_recipe)
+        if getattr(config, "position_embedding_type", None) == LEARNED:
+            model, _ = load_run(run_or_recipe)
+    elif Path(run_or_recipe).exists() or name.removesuffix(".yaml") in list_recipes():
+        config = model_config(load_recipe(run_or_recipe))
     else:
-        recipe = load_recipe(run_or_recipe)
-        settings = {"max_position_embeddings": longest_sequence(recipe)} | recipe.model
-        config = getattr(regard.modeling, CONFIG_CLASSES[settings.pop("type")])(**settings)
+        raise ValueError(
+            f"There is no run or recipe '{name}'{nearest(name, list_recipes(), otherwise='see `regard list`')}"
+        )
     return plot_positions(position_tables(config, model, number), path)
+
+
+# --- what they share -------------------------------------------------------------------------------------------------
+
+
+def name_runs(runs: Sequence[Run]) -> dict[str, Path]:
+    """Each run as it was given, under its folder's name, with as many of the folders above as tell runs of one name
+    apart. A link is named by its own name.
+
+    Raises:
+        ValueError: no run, or one given twice.
+    """
+    paths = [Path(run) for run in runs]
+    if not paths:
+        raise ValueError("There is nothing to draw: give at least one run.")
+    real = [path.resolve() for path in paths]
+    twice = next((run for run, path in zip(runs, real, strict=True) if real.count(path) > 1), None)
+    if twice is not None:
+        raise ValueError(f"The run '{twice}' is given more than once.")
+    named = [Path(os.path.abspath(path)) for path in paths]
+    if len(set(named)) < len(named):  # `..` behind a link leads elsewhere
+        named = real
+    depth = 1
+    while len({path.parts[-depth:] for path in named}) < len(named):
+        depth += 1
+    return {"/".join(name.parts[-depth:]): path for name, path in zip(named, paths, strict=True)}
+
+
+def _translation_recipes(runs: Mapping[str, Path]) -> dict[str, Recipe]:
+    for run in runs.values():
+        if not (run / RUN_RECIPE).is_file():
+            raise ValueError(f"There is no run in '{run}': give folders that `regard train` wrote.")
+    recipes = {name: load_recipe(run) for name, run in runs.items()}
+    for name, recipe in recipes.items():
+        if recipe.task != "translation":
+            raise ValueError(f"The run '{runs[name]}' does not translate: its task is {recipe.task}.")
+    return recipes
+
+
+def _split_texts(recipe: Recipe, split: str, tokenizer: PreTrainedTokenizerBase) -> tuple[list[str], list[list[str]]]:
+    """The sources of a split, and the references of each."""
+    rows = load_splits(recipe.data, recipe.task, [split])
+    prepared, _ = prepare_split(split, rows[split], recipe, tokenizer)
+    return items(recipe, prepared)

@@ -1,0 +1,11 @@
+"""Which way the measures of a model point."""
+
+LOWER_IS_BETTER = {
+    "loss",
+    "perplexity",
+    "word_perplexity",
+    "pseudo_perplexity",
+    "phone_error_rate",
+    "word_error_rate",
+}
+"""Of all that is measured, what a better model has less of."""
