@@ -236,18 +236,14 @@ def evaluate(
     as_json: JsonOption = False,
 ) -> None:
     """Measure a run on its recipe's data again; what is not given is as in its recipe."""
-    given = {
-        "num_beams": num_beams,
-        "max_new_tokens": max_new_tokens,
-        "length_penalty": length_penalty,
-        "batch_size": batch_size,
-    }
+    settings = _given(
+        num_beams=num_beams, max_new_tokens=max_new_tokens, length_penalty=length_penalty, batch_size=batch_size
+    )
     if not (Path(run) / "recipe.yaml").is_file():
         raise CallError(f"There is no run in '{run}': give the folder that `regard train` wrote.")
     with _results_alone(as_json):
         from regard.train.evaluate import evaluate_run
 
-        settings = {key: value for key, value in given.items() if value is not None}
         results = evaluate_run(run, split, overrides or [], **settings)
     if as_json:
         _print_json(results)
@@ -306,6 +302,11 @@ def _load(run: str) -> tuple[Any, Any]:
 
     logging.disable_progress_bar()  # that of reading the weights, which takes a moment; downloads show theirs
     return load_run(run)
+
+
+def _given(**settings: Any) -> dict[str, Any]:
+    """The options that the call names; the others are as the run has them."""
+    return {name: value for name, value in settings.items() if value is not None}
 
 
 def _is_main_process() -> bool:

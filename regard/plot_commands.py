@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from regard.cli import MEASURE, JsonOption, RunArgument, _load, _print_json, _results_alone, _write, app
+from regard.cli import MEASURE, JsonOption, RunArgument, _given, _load, _print_json, _results_alone, _write, app
 
 plot = typer.Typer(
     name="plot",
@@ -87,16 +87,12 @@ def lengths(
     as_json: JsonOption = False,
 ) -> None:
     """BLEU by the length of the source, with the sentences that each length has; translates the split first."""
-    given = {
-        "num_beams": num_beams,
-        "max_new_tokens": max_new_tokens,
-        "length_penalty": length_penalty,
-        "batch_size": batch_size,
-    }
+    settings = _given(
+        num_beams=num_beams, max_new_tokens=max_new_tokens, length_penalty=length_penalty, batch_size=batch_size
+    )
     with _results_alone(as_json):
         from regard.train.run_pictures import plot_run_lengths
 
-        settings = {key: value for key, value in given.items() if value is not None}
         results = plot_run_lengths(runs, output, split=split, width=width, **settings)
     if as_json:
         buckets = {name: [vars(bucket) for bucket in several] for name, several in results.items()}
