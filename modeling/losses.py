@@ -35,37 +35,60 @@ def cross_entropy(
     # On another device than the CPU, looking at the number would make it wait.
     if not is_torchdynamo_compiling() and (labels.numel() == 0 or (labels.device.type == "cpu" and real == 0)):
         logger.warning_once("A batch has no labels but -100: it adds nothing to the loss.")
-    total = SmoothedCrossEntropy.apply(logits.float(), labels, label_smoothing)
+    total = SmoothedCrossEntropy.apply(logits, labels, label_smoothing)
     return total / _denominator(real, num_items_in_batch, total.device)
 
 
 class SmoothedCrossEntropy(torch.autograd.Function):
-    """Sum over the real targets of (1 - e) · -log p(label) - e · mean over the vocabulary of log p.
+    """Sum over the real targets of (1 - e) · -log p(label) - e · mean over the vocabulary of log p, in float32.
 
-    The same as torch's, whose backward pass writes (N, V) numbers several times over. The gradient is p - q for the
-    target distribution q, and is computed so here.
+    The same as torch's, which writes (N, V) numbers several times over. Here the gradient is p - q for the target
+    distribution q, nothing of that shape is kept but the logits as they came, and both passes go through them by as
+    many rows as stay in the cache.
     """
 
     @staticmethod
     def forward(ctx, logits: torch.Tensor, labels: torch.Tensor, smoothing: float) -> torch.Tensor:
-        log_p = torch.log_softmax(logits, dim=-1)  # (N, V)
         real = labels != IGNORE_INDEX  # (N,)
         index = labels.where(real, 0)[:, None]  # (N, 1)
-        ctx.save_for_backward(log_p, index, real)
+        log_z, mean = [], []  # of each part, the logarithm of the softmax's denominator and the mean logit
+        for rows in _parts(logits):
+            part = _exact(logits[rows])
+            log_z.append(part.logsumexp(-1))
+            if smoothing:
+                mean.append(part.mean(-1))
+        log_z = torch.cat(log_z)  # (N,)
+        ctx.save_for_backward(logits, index, real, log_z)
         ctx.smoothing = smoothing
-        loss = -log_p.gather(1, index)[:, 0]  # (N,)
+        loss = log_z - (1 - smoothing) * _exact(logits.gather(1, index)[:, 0])  # (N,)
         if smoothing:
-            loss = (1 - smoothing) * loss - smoothing * log_p.mean(-1)
+            loss = loss - smoothing * torch.cat(mean)
         return loss.where(real, 0).sum()
 
     @staticmethod
     def backward(ctx, gradient: torch.Tensor) -> tuple[torch.Tensor, None, None]:
-        log_p, index, real = ctx.saved_tensors
-        difference = log_p.exp()  # p - q, (N, V)
-        if ctx.smoothing:
-            difference.sub_(ctx.smoothing / difference.shape[1])
-        difference.scatter_add_(1, index, torch.full_like(index, ctx.smoothing - 1, dtype=difference.dtype))
-        return difference.mul_((real * gradient)[:, None]), None, None
+        logits, index, real, log_z = ctx.saved_tensors
+        scale = (real * gradient)[:, None]  # (N, 1)
+        result = torch.empty_like(logits)
+        for rows in _parts(logits):
+            difference = (_exact(logits[rows]) - log_z[rows, None]).exp_()  # p - q, (rows, V)
+            if ctx.smoothing:
+                difference.sub_(ctx.smoothing / difference.shape[1])
+            label = torch.full_like(index[rows], ctx.smoothing - 1, dtype=difference.dtype)
+            result[rows] = difference.scatter_add_(1, index[rows], label).mul_(scale[rows])
+        return result, None, None
+
+
+def _exact(logits: torch.Tensor) -> torch.Tensor:
+    return logits.to(torch.promote_types(logits.dtype, torch.float32))
+
+
+def _parts(logits: torch.Tensor) -> list[slice]:
+    """Slices of rows. On a CPU each is about a megabyte; elsewhere, and in a compiled graph, one is all."""
+    rows = max(1, len(logits))
+    if logits.device.type == "cpu" and not is_torchdynamo_compiling():
+        rows = max(1, 2**18 // logits.shape[1])
+    return [slice(start, start + rows) for start in range(0, max(1, len(logits)), rows)]
 
 
 def classification_loss(
