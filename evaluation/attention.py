@@ -11,10 +11,11 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from regard.evaluation.generation import encode_sources, longest_translation, position_limit
 from regard.evaluation.tokens import readable_tokens
-from regard.modeling import TransformerDecoderConfig
+from regard.modeling import TransformerDecoderConfig, TransformerEncoderConfig
 
 KINDS = ("cross", "encoder", "decoder")
 ALL, MEAN = "all", "mean"
+CAUSAL = {TransformerDecoderConfig.model_type: True, TransformerEncoderConfig.model_type: False}
 
 
 @dataclass(frozen=True)
@@ -69,8 +70,22 @@ def attention_kinds(model: PreTrainedModel) -> tuple[str, ...]:
     """The kinds of attention that a model has, the one to look at first in front."""
     if model.config.is_encoder_decoder:
         return KINDS
-    causal = isinstance(model.config, TransformerDecoderConfig) or model.can_generate()
-    return ("decoder",) if causal else ("encoder",)
+    return ("decoder",) if _is_causal(model) else ("encoder",)
+
+
+def _is_causal(model: PreTrainedModel) -> bool:
+    """Whether tokens look at those before them alone.
+
+    This package's models are known by the model type: loaded from a repository's own code, their classes are others.
+    Of other models, most attention layers say it themselves, for the kernels, unless the configuration lifts the mask;
+    where none says it, those that write are causal.
+    """
+    if model.config.model_type in CAUSAL:
+        return CAUSAL[model.config.model_type]
+    if not getattr(model.config, "is_causal", True):
+        return False
+    told = [module.is_causal for module in model.modules() if isinstance(getattr(module, "is_causal", None), bool)]
+    return any(told) if told else model.can_generate()
 
 
 @torch.no_grad()

@@ -29,7 +29,9 @@ X_AXES = {
     "tokens": "tokens read in training",
     "seconds": "seconds of training",
 }
-LOSS, VALIDATION_LOSS, VALIDATION_PERPLEXITY, BLEU = "loss", "eval_loss", "eval_perplexity", "bleu"
+LOSS, VALIDATION_LOSS, VALIDATION_PERPLEXITY = "loss", "eval_loss", "eval_perplexity"
+BLEU, BLEU_MOSES = "bleu", "bleu_moses_lowercase"
+BLEU_NAMES = {BLEU: "BLEU", BLEU_MOSES: "BLEU (Moses tokens, lower-cased)"}
 PROSE = {"f1": "F1"}
 BOOKKEEPING = ("_runtime", "_per_second", "_model_preparation_time")
 COLUMNS = 3
@@ -113,8 +115,8 @@ def plot_curves(
     """The curves of several runs together, one panel a quantity, with each run's best (of its training loss the last).
 
     Args:
-        histories: each run's log under its name, perhaps with rows of `step` and `bleu`: that of greedy translations
-            of the validation split, which no training logs.
+        histories: each run's log under its name, perhaps with rows of `step` and `bleu` or `bleu_moses_lowercase`:
+            that of greedy translations of the validation split, which no training logs.
         path: a .png or .svg file; it is complete or not there.
         x: "step", "epoch", "tokens" or "seconds". The log says tokens and seconds with the training loss; between
             those rows they are taken to grow evenly with the steps.
@@ -169,7 +171,7 @@ def quantities_of(history: History) -> list[str]:
         name: None
         for row in history
         for name, value in row.items()
-        if (name in (LOSS, BLEU) or name.startswith("eval_"))
+        if (name == LOSS or name in BLEU_NAMES or name.startswith("eval_"))
         and not name.endswith(BOOKKEEPING)
         and isinstance(value, int | float)
     }
@@ -221,8 +223,8 @@ def _draw_quantity(axes: Any, histories: Mapping[str, History], quantity: str, x
 def _title(quantity: str) -> str:
     if quantity == LOSS:
         return "training loss (nats per target, as trained)"
-    if quantity == BLEU:
-        return "validation BLEU (greedy)"
+    if quantity in BLEU_NAMES:
+        return f"validation {BLEU_NAMES[quantity]}, greedy"
     name = quantity.removeprefix("eval_")
     return f"validation {PROSE.get(name, name.replace('_', ' '))}" + (" (nats per target)" if name == "loss" else "")
 

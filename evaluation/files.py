@@ -11,9 +11,14 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
     """Gives another name in the same folder to write to, which becomes `path` when all is written.
 
     Killed or failing in between, what was at `path` is still there as it was. The other name keeps the ending, by
-    which some writers choose their format.
+    which some writers choose their format. A link stays a link; what is no file, such as a pipe or /dev/null, is
+    written to as it is.
     """
     path = Path(path)
+    path = path.resolve() if path.is_symlink() else path
+    if path.exists() and not path.is_file() and not path.is_dir():
+        yield path
+        return
     path.parent.mkdir(parents=True, exist_ok=True)
     partial = path.with_name(f".{path.stem}.{os.getpid()}{path.suffix}")
     try:

@@ -5,6 +5,7 @@ Axes: B batch, T target length, S source length.
 
 import contextlib
 import logging
+import math
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -48,9 +49,14 @@ def load_run(
     try:
         auto_class = getattr(transformers, auto_class_name(config))
         model = auto_class.from_pretrained(path, config=config, trust_remote_code=False)
-        tokenizer = AutoTokenizer.from_pretrained(path, trust_remote_code=False)
     except OSError as error:
         raise ValueError(f"'{path}' cannot be loaded: {str(error).strip().splitlines()[0]}") from error
+    try:
+        tokenizer = AutoTokenizer.from_pretrained(path, trust_remote_code=False)
+    except (OSError, ValueError) as error:  # a file that is missing is a ValueError about optional packages there
+        raise ValueError(
+            f"'{path}' has no tokenizer that can be loaded: its tokenizer.json is missing or broken."
+        ) from error
     if device is None:
         device = "cuda" if torch.cuda.is_available() else "cpu"
     return model.eval().to(device), tokenizer
@@ -131,6 +137,8 @@ def translate(
     max_new_tokens = longest_translation(model) if max_new_tokens is None else max_new_tokens
     if length_penalty is None:
         length_penalty = 1.0 if own.length_penalty is None else own.length_penalty
+    if not math.isfinite(length_penalty):
+        raise ValueError(f"length_penalty={length_penalty} must be a finite number.")
     _check_at_least_one(num_beams=num_beams, n_best=n_best, batch_size=batch_size, max_new_tokens=max_new_tokens)
     if n_best > num_beams:
         raise ValueError(f"n_best={n_best} translations need a search at least as wide, but num_beams={num_beams}.")

@@ -9,8 +9,10 @@ from matplotlib.figure import Figure
 from sacrebleu.metrics.bleu import MAX_NGRAM_ORDER
 from sacrebleu.tokenizers.tokenizer_13a import Tokenizer13a
 
+from regard.evaluation.curves import BLEU, BLEU_MOSES, BLEU_NAMES
 from regard.evaluation.drawing import GRAY, INK, SERIES, add_legend, check_format, clean, save_figure
 from regard.evaluation.metrics import get_metric
+from regard.evaluation.moses import lowercased_moses_tokens
 
 WIDTHS = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000)
 MOST_BUCKETS = 8
@@ -23,13 +25,14 @@ class Bucket:
     """Sentences of `shortest` to `longest` words (no end where it is None), and the BLEU of their translations.
 
     It is None where there are no such sentences, and where no translation has the four tokens of a 4-gram: BLEU would
-    be 0 whatever they say.
+    be 0 whatever they say. `metric` says which BLEU it is, "bleu" or "bleu_moses_lowercase".
     """
 
     shortest: int
     longest: int | None
     sentences: int
     bleu: float | None
+    metric: str = BLEU
 
     @property
     def name(self) -> str:
@@ -66,36 +69,50 @@ def bleu_by_length(
     predictions: Sequence[str],
     references: Sequence[str] | Sequence[list[str]],
     width: int | None = None,
+    metric: str = BLEU,
+    language: str | None = None,
 ) -> list[Bucket]:
     """The corpus BLEU of each bucket of source lengths, by sacrebleu.
 
+    Args:
+        metric: "bleu" or "bleu_moses_lowercase".
+        language: the code of the predictions' language, such as "de", by whose rules the latter tokenises.
+
     Raises:
-        ValueError: nothing to measure, or a width below 1.
+        ValueError: nothing to measure, a width below 1, another metric, or no language where it takes one.
     """
     if not sources:
         raise ValueError("There are no sentences to measure by their length.")
     if width is not None and width < 1:
         raise ValueError(f"width={width} must be at least 1 word.")
+    if metric not in BLEU_NAMES:
+        raise ValueError(f"metric={metric!r} is no BLEU: there are {' and '.join(BLEU_NAMES)}.")
+    if metric == BLEU_MOSES and language is None:
+        raise ValueError(f"{metric} tokenises by the rules of a language: give it, such as language='de'.")
+    options = {"language": language} if metric == BLEU_MOSES else {}
+    has_ngram = [len(tokens.split()) >= MAX_NGRAM_ORDER for tokens in _tokenised(predictions, metric, language)]
     lengths = [length_in_words(source) for source in sources]
     buckets = []
     for shortest, longest in bucket_bounds(lengths, width):
         rows = [i for i, n in enumerate(lengths) if n >= shortest and (longest is None or n <= longest)]
-        chosen = {"predictions": [predictions[i] for i in rows], "references": [references[i] for i in rows]}
-        bleu = get_metric("bleu").compute(**chosen)["bleu"] if _has_ngram(chosen["predictions"]) else None
-        buckets.append(Bucket(shortest, longest, len(rows), bleu))
+        bleu = None
+        if any(has_ngram[i] for i in rows):
+            chosen = {"predictions": [predictions[i] for i in rows], "references": [references[i] for i in rows]}
+            bleu = get_metric(metric).compute(**chosen, **options)[metric]
+        buckets.append(Bucket(shortest, longest, len(rows), bleu, metric))
     return buckets
 
 
-def _has_ngram(texts: Sequence[str]) -> bool:
-    """Whether BLEU finds an n-gram of its highest order in any of the texts, by the tokenizer of the metric."""
-    return any(len(tokens.split()) >= MAX_NGRAM_ORDER for tokens in map(Tokenizer13a(), texts))
+def _tokenised(texts: Sequence[str], metric: str, language: str | None) -> list[str]:
+    """Texts as the metric counts them, white space between their tokens."""
+    return lowercased_moses_tokens(texts, language) if metric == BLEU_MOSES else list(map(Tokenizer13a(), texts))
 
 
 def plot_lengths(results: Mapping[str, Sequence[Bucket]], path: str | Path, split: str | None = None) -> Path:
     """BLEU by source length, a bar a run in each bucket, and below it how many sentences the bucket holds.
 
     Args:
-        results: each run's buckets under its name; they must be the same sentences' for all.
+        results: each run's buckets under its name; they must be the same sentences' and of the same metric for all.
         path: a .png or .svg file; it is complete or not there.
         split: named in the title.
 
@@ -109,6 +126,9 @@ def plot_lengths(results: Mapping[str, Sequence[Bucket]], path: str | Path, spli
     for name, buckets in results.items():
         if [(b.name, b.sentences) for b in buckets] != [(b.name, b.sentences) for b in first]:
             raise ValueError(f"'{first_name}' and '{name}' translate different sentences, so their buckets differ.")
+        if buckets[0].metric != first[0].metric:
+            told = f"{first[0].metric} and {buckets[0].metric}"
+            raise ValueError(f"'{first_name}' and '{name}' count BLEU differently, by {told}: draw them apart.")
     share = 0.8 / len(results)
     figure = Figure(figsize=(max(6.5, 1.2 + len(first) * max(0.85, 0.42 * len(results))), 4.2), layout="constrained")
     axes = figure.add_subplot()
@@ -125,7 +145,7 @@ def plot_lengths(results: Mapping[str, Sequence[Bucket]], path: str | Path, spli
                 _write_above(axes, place, TOO_SHORT)
     axes.set_xticks(range(len(first)), [f"{b.name}\n{_counted(b.sentences)}" for b in first], fontsize=9)
     axes.set_xlabel("words in the source, and how many sentences have so many", color=GRAY, fontsize=9)
-    axes.set_ylabel("BLEU")
+    axes.set_ylabel(BLEU_NAMES[first[0].metric])
     title = "BLEU by source length" + (f", {split}" if split else "")
     axes.set_title(title, fontsize=11, color=INK, loc="left", parse_math=False)
     axes.margins(y=0.1)

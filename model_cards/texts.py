@@ -127,7 +127,7 @@ def snippet(records: Records) -> str:
         [
             f"from transformers import {text.auto_class}, AutoTokenizer",
             "",
-            f"path = {repr_text(f'runs/{records.name}')}  # the run's folder, or its id on the Hub",
+            f"path = {repr_text(f'runs/{records.folder.resolve().name}')}  # the run's folder, or its id on the Hub",
             f"tokenizer = AutoTokenizer.from_pretrained({loading})",
             f"model = {text.auto_class}.from_pretrained({loading})",
             "",

@@ -28,7 +28,7 @@ def cross_entropy(
         label_smoothing: share of the probability that is spread over the vocabulary.
 
     Returns:
-        A float32 scalar. It is 0, with zero gradients, if every label is ignored.
+        A scalar, float32 (or float64, of such logits). It is 0, with zero gradients, if every label is ignored.
     """
     labels = labels.to(logits.device)
     real = (labels != IGNORE_INDEX).sum()
@@ -40,54 +40,53 @@ def cross_entropy(
 
 
 class SmoothedCrossEntropy(torch.autograd.Function):
-    """Sum over the real targets of (1 - e) · -log p(label) - e · mean over the vocabulary of log p, in float32.
+    """Sum over the real targets of (1 - e) · -log p(label) - e · mean over the vocabulary of log p.
 
     The same as torch's, which writes (N, V) numbers several times over. Here the gradient is p - q for the target
     distribution q, nothing of that shape is kept but the logits as they came, and both passes go through them by as
-    many rows as stay in the cache.
+    many rows as stay in the cache. Computed in float32, or in float64 for logits of that kind.
     """
 
     @staticmethod
     def forward(ctx, logits: torch.Tensor, labels: torch.Tensor, smoothing: float) -> torch.Tensor:
         real = labels != IGNORE_INDEX  # (N,)
         index = labels.where(real, 0)[:, None]  # (N, 1)
-        log_z, mean = [], []  # of each part, the logarithm of the softmax's denominator and the mean logit
+        losses, log_z = [], []
         for rows in _parts(logits):
-            part = _exact(logits[rows])
-            log_z.append(part.logsumexp(-1))
-            if smoothing:
-                mean.append(part.mean(-1))
-        log_z = torch.cat(log_z)  # (N,)
-        ctx.save_for_backward(logits, index, real, log_z)
+            shifted = _shifted(logits[rows])  # (rows, V)
+            log_z.append(shifted.exp().sum(-1).log())
+            loss = log_z[-1] - (1 - smoothing) * shifted.gather(1, index[rows])[:, 0]  # (rows,)
+            losses.append(loss - smoothing * shifted.mean(-1) if smoothing else loss)
+        ctx.save_for_backward(logits, index, real, torch.cat(log_z))
         ctx.smoothing = smoothing
-        loss = log_z - (1 - smoothing) * _exact(logits.gather(1, index)[:, 0])  # (N,)
-        if smoothing:
-            loss = loss - smoothing * torch.cat(mean)
-        return loss.where(real, 0).sum()
+        return torch.cat(losses).where(real, 0).sum()
 
     @staticmethod
     def backward(ctx, gradient: torch.Tensor) -> tuple[torch.Tensor, None, None]:
         logits, index, real, log_z = ctx.saved_tensors
         scale = (real * gradient)[:, None]  # (N, 1)
-        result = torch.empty_like(logits)
+        parts = []
         for rows in _parts(logits):
-            difference = (_exact(logits[rows]) - log_z[rows, None]).exp_()  # p - q, (rows, V)
+            difference = (_shifted(logits[rows]) - log_z[rows, None]).exp()  # p - q, (rows, V)
             if ctx.smoothing:
                 difference.sub_(ctx.smoothing / difference.shape[1])
             label = torch.full_like(index[rows], ctx.smoothing - 1, dtype=difference.dtype)
-            result[rows] = difference.scatter_add_(1, index[rows], label).mul_(scale[rows])
-        return result, None, None
+            difference.scatter_add_(1, index[rows], label).mul_(scale[rows])
+            parts.append(difference.to(logits.dtype))
+        return torch.cat(parts), None, None
 
 
-def _exact(logits: torch.Tensor) -> torch.Tensor:
-    return logits.to(torch.promote_types(logits.dtype, torch.float32))
+def _shifted(logits: torch.Tensor) -> torch.Tensor:
+    """Less the greatest of each row: of large logits, only differences keep their digits."""
+    logits = logits.to(torch.promote_types(logits.dtype, torch.float32))
+    return logits - logits.amax(-1, keepdim=True)
 
 
 def _parts(logits: torch.Tensor) -> list[slice]:
     """Slices of rows. On a CPU each is about a megabyte; elsewhere, and in a compiled graph, one is all."""
-    rows = max(1, len(logits))
-    if logits.device.type == "cpu" and not is_torchdynamo_compiling():
-        rows = max(1, 2**18 // logits.shape[1])
+    if logits.device.type != "cpu" or is_torchdynamo_compiling():
+        return [slice(None)]
+    rows = max(1, 2**18 // logits.shape[1])
     return [slice(start, start + rows) for start in range(0, max(1, len(logits)), rows)]
 
 

@@ -173,6 +173,8 @@ def translate(
 
     if num_beams is not None and n_best > num_beams:
         raise CallError(f"--n-best {n_best} asks for more translations than --num-beams {num_beams} can find.")
+    if output is not None and output.is_dir():
+        raise CallError(f"--output: '{output}' is a folder: name a file in it.")
     lines = read_lines(text, file)
     with _results_alone(as_json):
         from regard.evaluation.generation import translate as translate_texts

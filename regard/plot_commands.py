@@ -28,8 +28,9 @@ def curves(
     quantity: Annotated[
         list[str] | None,
         typer.Option(
-            help="A panel's: loss, eval_loss, eval_perplexity, eval_<metric of a classifier>, or bleu, for which the "
-            "checkpoints that are kept translate the validation split. Repeatable; by default all that was logged."
+            help="A panel's: loss, eval_loss, eval_perplexity, eval_<metric of a classifier>, or bleu, as the runs' "
+            "recipes count it, for which the checkpoints that are kept translate the validation split. Repeatable; by "
+            "default all that was logged."
         ),
     ] = None,
     as_json: JsonOption = False,
@@ -86,7 +87,8 @@ def lengths(
     batch_size: Annotated[int | None, typer.Option(min=1, help="Sentences at once.")] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """BLEU by the length of the source, with the sentences that each length has; translates the split first."""
+    """BLEU, as the runs' recipes count it, by the length of the source, with the sentences that each length has;
+    translates the split first."""
     settings = _given(
         num_beams=num_beams, max_new_tokens=max_new_tokens, length_penalty=length_penalty, batch_size=batch_size
     )

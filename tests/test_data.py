@@ -143,6 +143,13 @@ def test_what_looks_like_a_file_is_not_sought_on_the_hub(value, monkeypatch):
     assert text.startswith(f"data.train: '{value}' is not a file of a kind that is read, which are .jsonl, ")
 
 
+def test_a_file_of_another_kind_that_is_there_is_no_split(tmp_path, monkeypatch):
+    monkeypatch.setattr(data_module, "load_dataset", None)
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "pairs.xyz").write_text("a")
+    assert "'pairs.xyz' is not a file of a kind that is read" in refused(section("pairs.xyz", path="x/y"), "causal-lm")
+
+
 @pytest.mark.parametrize(("name", "content"), [("a.tsv", ""), ("a.tsv", "de\ten\n"), ("a.jsonl", "\n"), ("a.csv", "")])
 def test_an_empty_file(tmp_path, name, content):
     write(tmp_path / name, content)
@@ -476,7 +483,7 @@ def test_masked_blocks_hold_each_token_once_between_special_tokens(tmp_path):
 
 
 def test_evaluation_masks_are_part_of_the_data(tmp_path):
-    """Case 52: the same at each evaluation, whatever draws from the global generators; others with another seed."""
+    """Case 52: the same at each evaluation, whatever draws from the global generators and the training's seed."""
     path = write(tmp_path / "a.txt", "abcdefg" * 300)
     data = section(path, validation=path, block_size=64)
     tokenizer = char_tokenizer("abcdefg", "bos-eos")
@@ -487,8 +494,7 @@ def test_evaluation_masks_are_part_of_the_data(tmp_path):
         return splits["validation"].to_list(), splits["train"].to_list()
 
     first, plain = masked(1)
-    assert masked(1)[0] == first
-    assert masked(2)[0] != first
+    assert masked(1)[0] == masked(2)[0] == first
     for row, original in zip(first, plain, strict=True):
         labels = np.asarray(row["labels"])
         hidden = labels != -100

@@ -25,6 +25,18 @@ def test_what_was_there_stays_until_all_is_written(tmp_path):
     assert [file.name for file in path.parent.iterdir()] == ["notes.txt"]
 
 
+def test_a_link_stays_a_link_and_a_pipe_a_pipe(tmp_path):
+    (tmp_path / "link.txt").symlink_to(tmp_path / "notes.txt")
+    with replacing(tmp_path / "link.txt") as partial:
+        partial.write_text("one")
+    assert (tmp_path / "link.txt").is_symlink()
+    assert (tmp_path / "notes.txt").read_text() == "one"
+    os.mkfifo(tmp_path / "pipe")
+    with replacing(tmp_path / "pipe") as partial:
+        assert partial == tmp_path / "pipe"
+    assert (tmp_path / "pipe").is_fifo()
+
+
 def test_permissions_are_those_of_a_new_file(tmp_path):
     before = os.umask(0o022)
     try:

@@ -132,6 +132,9 @@ def test_load_run_says_what_is_missing(tmp_path):
     (tmp_path / "config.json").write_text('{"model_type": "regard-decoder", "vocab_size": 10}')
     with pytest.raises(ValueError, match="of no name"):
         load_run(tmp_path)
+    decoder(20).save_pretrained(tmp_path / "untold")
+    with pytest.raises(ValueError, match=r"has no tokenizer that can be loaded: its tokenizer\.json is missing"):
+        load_run(tmp_path / "untold")
     config = TransformerDecoderConfig(architectures=["SomethingElse"])
     with pytest.raises(ValueError, match="SomethingElse"):
         auto_class_name(config)
@@ -168,6 +171,8 @@ def test_a_run_translates_as_it_was_evaluated(tokenizer, monkeypatch):
     used, generate = [], model.generate
     monkeypatch.setattr(model, "generate", lambda **settings: used.append(settings) or generate(**settings))
     translate(model, tokenizer, ["The cat"])
+    with pytest.raises(ValueError, match="length_penalty=nan must be a finite number"):
+        translate(model, tokenizer, ["The cat"], length_penalty=float("nan"))
     translate(model, tokenizer, ["The cat"], num_beams=2, length_penalty=1.0, max_new_tokens=5)
     found = [(one["num_beams"], one["length_penalty"], one["max_new_tokens"]) for one in used]
     assert found == [(3, 0.5, 7), (2, 1.0, 5)]

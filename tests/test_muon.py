@@ -8,6 +8,7 @@ from transformers import TrainingArguments
 
 from regard.modeling import TransformerConfig, TransformerDecoderConfig, TransformerDecoderForCausalLM
 from regard.modeling import TransformerForConditionalGeneration as Seq2Seq
+from regard.train.building import optimizer_factory
 from regard.train.muon import build_muon, map_sizes, muon_options, orthogonalize
 from regard.train.recipe import load_recipe
 from regard.train.sections import RecipeError
@@ -155,6 +156,17 @@ def test_recipes_that_cannot_work(overrides, sentence):
     files = ["data.train=a.txt", "data.validation=b.txt"]
     with pytest.raises(RecipeError, match=sentence):
         load_recipe("language-modeling/tinyshakespeare-char", [*files, *overrides])
+
+
+@pytest.mark.parametrize(
+    ("variable", "name"), [("ACCELERATE_USE_FSDP", "FSDP"), ("ACCELERATE_USE_DEEPSPEED", "DeepSpeed")]
+)
+def test_a_launch_that_parts_matrices_is_refused(monkeypatch, variable, name):
+    recipe = load_recipe("language-modeling/tinyshakespeare-char", ["data.train=a.txt", "data.validation=b.txt"])
+    assert optimizer_factory(recipe, None) is not None
+    monkeypatch.setenv(variable, "true")
+    with pytest.raises(RecipeError, match=f"muon needs whole matrices, and {name} parts them"):
+        optimizer_factory(recipe, None)
 
 
 def test_options():

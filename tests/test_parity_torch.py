@@ -61,6 +61,30 @@ def test_loss_and_its_gradient_are_torchs(smoothing):
     assert torch.autograd.gradcheck(lambda each: SmoothedCrossEntropy.apply(each, labels, smoothing), exact)
 
 
+@pytest.mark.parametrize("offset", [0.0, 1e5])
+def test_loss_keeps_its_digits_far_from_zero(offset):
+    """Only differences of logits count; against torch's loss in float64. Rows enough for several parts."""
+    torch.manual_seed(0)
+    logits, labels = torch.randn(90, 6000) + offset, torch.randint(6000, (90,))
+    exact = logits.double().requires_grad_()
+    expected = nn.functional.cross_entropy(exact, labels, label_smoothing=0.1)
+    loss = cross_entropy(logits.requires_grad_(), labels, label_smoothing=0.1)
+    loss.backward()
+    expected.backward()
+    torch.testing.assert_close(loss.double(), expected, rtol=1e-6, atol=0)
+    torch.testing.assert_close(logits.grad.double(), exact.grad, rtol=1e-4, atol=1e-9)
+
+
+def test_loss_compiles_once_for_any_number_of_targets():
+    torch._dynamo.reset()
+    compiled = torch.compile(cross_entropy, fullgraph=True, backend="eager")
+    with torch._dynamo.config.patch(recompile_limit=2, fail_on_recompile_limit_hit=True):
+        for number in range(2, 14):
+            logits, labels = torch.randn(number, 7), torch.arange(number) % 7
+            expected = nn.functional.cross_entropy(logits, labels)
+            torch.testing.assert_close(compiled(logits, labels), expected, **CLOSE)
+
+
 def test_labels_out_of_range_are_refused():
     """Only -100 is ignored; torch's own loss refuses these too."""
     for label in (-1, 7):

@@ -7,6 +7,9 @@ import numpy as np
 import pytest
 import torch
 from datasets import Dataset
+from tokenizers import Tokenizer
+from tokenizers.models import WordLevel
+from tokenizers.pre_tokenizers import WhitespaceSplit
 from transformers import PreTrainedTokenizerFast
 
 from regard.evaluation.generation import load_run
@@ -108,6 +111,21 @@ def test_word_perplexity_does_not_ask_how_the_text_is_cut(file, tmp_path):
     assert data["targets"] > data["words"]
     size = load_run(tmp_path / "run")[0].config.vocab_size
     assert measured["word_perplexity"] == pytest.approx(size ** (data["targets"] / data["words"]), rel=1e-4)
+
+
+def test_word_perplexity_is_refused_where_first_words_are_not_predicted(file, tmp_path):
+    vocabulary = {word: i for i, word in enumerate(dict.fromkeys(["<pad>", "</s>", "<unk>", *TEXT.split()]))}
+    words = Tokenizer(WordLevel(vocabulary, unk_token="<unk>"))
+    words.pre_tokenizer = WhitespaceSplit()
+    names = {"pad_token": "<pad>", "eos_token": "</s>", "unk_token": "<unk>"}
+    PreTrainedTokenizerFast(tokenizer_object=words, **names).save_pretrained(tmp_path / "words")
+    recipe = recipe_for(
+        file, "language-modeling/wikitext2-bpe", f"tokenizer.path={tmp_path / 'words'}", "model.num_key_value_heads=2",
+        "data.packing=documents", "evaluation.stride=null",
+    )  # fmt: skip
+    with pytest.raises(ValueError, match="word_perplexity counts every word.*choose data.packing: blocks"):
+        train(recipe, str(tmp_path / "run"))
+    assert not (tmp_path / "run").exists()
 
 
 @pytest.mark.parametrize(

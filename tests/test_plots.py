@@ -15,18 +15,22 @@ import numpy as np
 import pytest
 import sacrebleu
 import torch
+from sacremoses import MosesPunctNormalizer, MosesTokenizer
+from transformers import BertConfig, BertModel, GPT2Config, GPT2Model, LlamaConfig, LlamaModel
 from typer.testing import CliRunner
 
 from regard.cli import _is_wrong_call, app, main
 from regard.evaluation.attention import AttentionMaps, attention_kinds, attention_maps
 from regard.evaluation.attention_page import script_json, write_attention_page
 from regard.evaluation.attention_pictures import draw_attention, plot_attention
-from regard.evaluation.curves import plot_curves, plot_history, points
+from regard.evaluation.curves import BLEU_NAMES, plot_curves, plot_history, points
 from regard.evaluation.drawing import check_format
 from regard.evaluation.generation import translate
 from regard.evaluation.lengths import TOO_SHORT, bleu_by_length, bucket_bounds, length_in_words, plot_lengths
 from regard.evaluation.position_pictures import dot_products_by_distance, plot_positions, position_tables
 from regard.evaluation.tokens import readable_tokens
+from regard.model_cards.tables import METRIC_NAMES
+from regard.modeling.configuration_transformer import TransformerConfigBase
 from regard.modeling.positions import SinusoidalPositions, rotary_frequencies
 from regard.train.records import write_json
 from regard.train.run_pictures import (
@@ -104,6 +108,50 @@ def test_maps_are_the_models_own_cropped_to_real_tokens(entry, tokenizer):
             assert maps.queries == readable_tokens(tokenizer, labels[0].tolist())
     assert model.training
     assert model.config._attn_implementation == before != "eager"
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [
+        ("TransformerDecoderModel", "decoder"),
+        ("TransformerDecoderForCausalLM", "decoder"),
+        ("TransformerDecoderForSequenceClassification", "decoder"),
+        ("TransformerEncoderModel", "encoder"),
+        ("TransformerEncoderForSequenceClassification", "encoder"),
+    ],
+)
+def test_a_model_of_a_repositorys_own_code_is_known_by_its_type(name, kind, tokenizer):
+    """Its configuration is then of a class of another module. A decoder's maps have nothing above the diagonal."""
+    entry = entry_of(name)
+    config = entry.config(vocab_size=len(tokenizer))
+    elsewhere = type("Elsewhere", (TransformerConfigBase,), {"model_type": config.model_type, "num_hidden_layers": 2})
+    model = entry.model_class(elsewhere(**config.to_dict())).eval()
+    assert not isinstance(model.config, type(config))
+    maps = attention_maps(model, tokenizer, SENTENCES[0])
+    assert attention_kinds(model) == (maps.which,) == (kind,)
+    assert (kind == "encoder") == bool(maps.weights.triu(1).any())
+
+
+SMALL = {"vocab_size": 300, "num_hidden_layers": 1, "num_attention_heads": 2, "hidden_size": 16}
+
+
+@pytest.mark.parametrize(
+    ("model_class", "config", "kind"),
+    [
+        (GPT2Model, GPT2Config(**SMALL), "decoder"),
+        (LlamaModel, LlamaConfig(**SMALL, intermediate_size=16), "decoder"),
+        (LlamaModel, LlamaConfig(**SMALL, intermediate_size=16, is_causal=False), "encoder"),
+        (BertModel, BertConfig(**SMALL, intermediate_size=16), "encoder"),
+        (BertModel, BertConfig(**SMALL, intermediate_size=16, is_decoder=True), "decoder"),
+    ],
+)
+def test_other_models_are_called_what_their_maps_show(model_class, config, kind):
+    model = model_class(config).eval()
+    model.set_attn_implementation("eager")
+    with torch.no_grad():
+        (weights,) = model(torch.arange(5)[None], output_attentions=True).attentions
+    assert (kind == "encoder") == bool(weights.triu(1).any())
+    assert attention_kinds(model) == (kind,)
 
 
 @pytest.mark.parametrize("variant", ["paper", "bert"])
@@ -597,6 +645,65 @@ def test_translations_too_short_for_a_4_gram_have_no_bleu(monkeypatch):
             plot_lengths(nothing, "a.png")
 
 
+def moses_tokens(texts, language):
+    """By sacremoses' own classes: the three steps of Multi30k's script."""
+    normalizer, tokenizer = MosesPunctNormalizer(lang=language), MosesTokenizer(lang=language)
+    return [tokenizer.tokenize(normalizer.normalize(t.lower()), return_str=True, escape=False) for t in texts]
+
+
+def moses_bleu(predictions, references, language):
+    """By hand, with one reference each."""
+    texts = [moses_tokens(several, language) for several in (predictions, references)]
+    return sacrebleu.corpus_bleu(texts[0], [texts[1]], lowercase=True, tokenize="none", force=True).score
+
+
+def test_bleu_of_lower_cased_moses_tokens_by_length(monkeypatch):
+    """Against sacremoses and sacrebleu by hand, on texts in which case and tokens matter."""
+    targets = [
+        "Ein Mann z.B. läuft.",
+        "Zwei Hunde rennen im Schnee, d.h. sie spielen.",
+        "Das T-Shirt ist rot z.B.",
+    ] * 2
+    predictions = ["ein mann z.B. geht.", "zwei hunde spielen im schnee, d.h. sie rennen.", "das t-shirt ist rot."] * 2
+    buckets = bleu_by_length(targets, predictions, targets, 5, "bleu_moses_lowercase", "de")
+    assert [(b.name, b.sentences, b.metric) for b in buckets] == [
+        ("1–5", 4, "bleu_moses_lowercase"),
+        ("6–10", 2, "bleu_moses_lowercase"),
+    ]
+    cased = bleu_by_length(targets, predictions, targets, 5)
+    for rows, bucket, other in zip(([0, 2, 3, 5], [1, 4]), buckets, cased, strict=True):
+        expected = moses_bleu([predictions[i] for i in rows], [targets[i] for i in rows], "de")
+        assert bucket.bleu == pytest.approx(expected, abs=1e-9)
+        assert abs(bucket.bleu - other.bleu) > 1
+    figure = drawn_figure(monkeypatch, "lengths", lambda: plot_lengths({"one": buckets}, "a.png"))
+    assert figure.axes[0].get_ylabel() == "BLEU (Moses tokens, lower-cased)"
+    figure = drawn_figure(monkeypatch, "lengths", lambda: plot_lengths({"one": cased}, "a.png"))
+    assert figure.axes[0].get_ylabel() == "BLEU"
+    with pytest.raises(ValueError, match="'one' and 'two' count BLEU differently, by bleu_moses_lowercase and bleu:"):
+        plot_lengths({"one": buckets, "two": cased}, "a.png")
+    with pytest.raises(ValueError, match="by the rules of a language: give it"):
+        bleu_by_length(targets, predictions, targets, metric="bleu_moses_lowercase")
+    with pytest.raises(ValueError, match="metric='chrf' is no BLEU: there are bleu and bleu_moses_lowercase"):
+        bleu_by_length(targets, predictions, targets, metric="chrf")
+
+
+@pytest.mark.parametrize(
+    ("text", "language", "cased", "moses"),
+    [("z.B. ist a", "de", 100, None), ("it's nice now", "en", None, 100), ("a b c", "en", None, None)],
+)
+def test_too_short_is_by_the_tokens_of_the_metric(text, language, cased, moses):
+    """By sacrebleu's own rules "z.B." is four tokens and "it's" one; by Moses' it is one and two."""
+    for metric, expected in (("bleu", cased), ("bleu_moses_lowercase", moses)):
+        (bucket,) = bleu_by_length([text], [text], [text], 10, metric=metric, language=language)
+        assert bucket.bleu == (None if expected is None else pytest.approx(expected))
+    assert sacrebleu.corpus_bleu([text], [[text]]).score == pytest.approx(cased or 0)
+    assert moses_bleu([text], [text], language) == pytest.approx(moses or 0)
+
+
+def test_a_bleu_is_called_as_on_the_card():
+    assert {name: METRIC_NAMES[name] for name in METRIC_NAMES if name.startswith("bleu")} == BLEU_NAMES
+
+
 def test_runs_of_different_sentences_are_not_compared(tmp_path):
     texts = ["a b c d e", "a b"]
     one, other = bleu_by_length(texts, texts, texts), bleu_by_length(texts[:1], texts[:1], texts[:1])
@@ -636,11 +743,12 @@ def run(tmp_path_factory):
     return folder
 
 
-def copy_of(run, folder, **data):
-    """The run with other data."""
+def copy_of(run, folder, metrics=("bleu",), **data):
+    """The run with other data and metrics."""
     shutil.copytree(run, folder)
     recipe = json.loads((run / "recipe.yaml").read_text("utf-8"))
     recipe["data"] |= data
+    recipe["evaluation"]["metrics"] = list(metrics)
     (folder / "recipe.yaml").write_text(json.dumps(recipe), encoding="utf-8")
     return folder
 
@@ -685,7 +793,7 @@ def test_bleu_of_checkpoints_is_that_of_the_greedy_translations(run, tmp_path, m
     monkeypatch.setattr("regard.train.run_pictures.translate", recorded)
     given = {"quantities": ["loss", "bleu"]}
     figure = drawn_figure(monkeypatch, "curves", lambda: plot_run_curves([folder], tmp_path / "a.png", **given))
-    assert figure.axes[1].get_title(loc="left") == "validation BLEU (greedy)"
+    assert figure.axes[1].get_title(loc="left") == "validation BLEU, greedy"
     assert figure.axes[1].lines[0].get_xydata().tolist() == expected
     assert widths == [1, 1]
     figure = drawn_figure(
@@ -698,6 +806,67 @@ def test_bleu_of_checkpoints_is_that_of_the_greedy_translations(run, tmp_path, m
     bare = copy_of(run, tmp_path / "bare", validation=str(validation))
     with pytest.raises(ValueError, match=f"'{bare}' has kept no checkpoint"):
         plot_run_curves([folder, bare], tmp_path / "a.png", quantities=["bleu"])
+
+
+@pytest.fixture
+def lower_run(run, tmp_path):
+    """A run that writes lower case alone, and counts BLEU accordingly, of capitalised references."""
+    rows = [
+        {"source": source, "target": source.replace("die", "Die").replace("güzel", "Güzel")} for source in SENTENCES
+    ]
+    rows = [row | {"target": f"{row['target']} {' '.join(SENTENCES).title()}"} for row in rows]
+    text = "".join(json.dumps(row) + "\n" for row in rows)
+    (tmp_path / "rows.jsonl").write_text(text, encoding="utf-8")
+    data = {"validation": str(tmp_path / "rows.jsonl"), "test": {"mine": str(tmp_path / "rows.jsonl")}}
+    metrics = ["chrf", "bleu_moses_lowercase", "bleu"]
+    folder = copy_of(run, tmp_path / "lower", metrics, **data, target_language="de")
+    checkpoint = folder / "checkpoint-20"
+    checkpoint.mkdir()
+    for path in run.iterdir():
+        if path.name not in ("recipe.yaml", "history.json"):
+            shutil.copy(path, checkpoint)
+    write_json(checkpoint / "trainer_state.json", {"log_history": HISTORY[:2]})
+    return folder
+
+
+def test_a_run_is_drawn_by_its_own_bleu(run, lower_run, tmp_path, monkeypatch):
+    from regard import load_run, translate
+
+    rows = [json.loads(line) for line in (tmp_path / "rows.jsonl").read_text("utf-8").splitlines()]
+    sources, targets = ([row[role] for row in rows] for role in ("source", "target"))
+    model, tokenizer = load_run(run)
+    written = {beams: translate(model, tokenizer, sources, num_beams=beams, max_new_tokens=20) for beams in (1, 2)}
+    (bucket,) = plot_run_lengths([lower_run], tmp_path / "a.png", width=100)["lower"]
+    expected = moses_bleu(written[2], targets, "de")
+    assert (bucket.metric, bucket.bleu) == ("bleu_moses_lowercase", pytest.approx(expected, abs=1e-9))
+    assert abs(sacrebleu.corpus_bleu(written[2], [targets]).score - expected) > 0.1
+
+    given = {"quantities": ["bleu"]}
+    figure = drawn_figure(monkeypatch, "curves", lambda: plot_run_curves([lower_run], tmp_path / "a.png", **given))
+    assert figure.axes[0].get_title(loc="left") == "validation BLEU (Moses tokens, lower-cased), greedy"
+    (points_drawn,) = figure.axes[0].lines[0].get_xydata().tolist()
+    assert points_drawn == [20, pytest.approx(moses_bleu(written[1], targets, "de"), abs=1e-9)]
+
+
+@pytest.mark.parametrize(
+    ("metrics", "language", "sentence"),
+    [
+        (["bleu", "bleu_moses_lowercase"], "de", "by bleu_moses_lowercase de and bleu: draw them apart"),
+        (["chrf"], "de", "by bleu_moses_lowercase de and bleu: draw them apart"),
+        (["bleu_moses_lowercase"], "en", "by bleu_moses_lowercase de and bleu_moses_lowercase en: draw them apart"),
+    ],
+)
+def test_runs_that_count_bleu_differently_are_refused(metrics, language, sentence, lower_run, tmp_path, monkeypatch):
+    """Before any is translated."""
+    other = copy_of(lower_run, tmp_path / "other", metrics, target_language=language)
+    monkeypatch.setattr("regard.train.run_pictures.translate", lambda *_, **__: pytest.fail("translated"))
+    said = f"'{lower_run}' and '{other}' count BLEU differently, {sentence}"
+    with pytest.raises(ValueError, match=said) as caught:
+        plot_run_lengths([lower_run, other], tmp_path / "a.png")
+    assert _is_wrong_call(caught.value)
+    with pytest.raises(ValueError, match=said):
+        plot_run_curves([lower_run, other], tmp_path / "a.png", quantities=["bleu"])
+    assert not (tmp_path / "a.png").exists()
 
 
 def test_positions_of_a_run_take_its_weights_only_where_they_are_learned(run, tokenizer, tmp_path, monkeypatch):

@@ -73,6 +73,8 @@ def test_each_task_has_a_shipped_recipe():
         (FLAGSHIP, ["model.type=gru"], "model.type: 'gru' is not known: it is 'transformer', 'encoder' or 'decoder'."),
         (FLAGSHIP, ["model.norm_type=layer"], "model.norm_type: 'layer' is not 'layernorm' or 'rmsnorm'."),
         (FLAGSHIP, ["model.hidden_act=rellu"], "model.hidden_act: 'rellu' is not known: did you mean 'relu'?"),
+        (FLAGSHIP, ["training.num_train_epochs=0"], "training.num_train_epochs: 0 is not a number above 0."),
+        (FLAGSHIP, ["training.max_steps=0"], "training.max_steps: 0 trains nothing: give at least 1, or -1 to count"),
         (FLAGSHIP, ["training.learning_rate=-1"], "training.learning_rate: -1 is not a number of at least 0."),
         (FLAGSHIP, ["training.max_grad_norm=.nan"], "training.max_grad_norm: nan is not a number of at least 0."),
         (FLAGSHIP, ["training.adam_beta2=1"], "training.adam_beta2: 1 is not a number of at least 0 and below 1."),
@@ -157,6 +159,12 @@ def test_ones_own_file_takes_the_place_of_the_whole_data_set(tmp_path, caplog):
     own = load_recipe(FLAGSHIP, ["data.train=my.tsv", "data.validation=v.tsv", "data.test=t.tsv"]).data
     assert (own.path, own.validation, own.test) == (None, "v.tsv", "t.tsv")
     assert not caplog.records
+    tested = load_recipe(FLAGSHIP, ["data.train=my.tsv", "data.test=t.tsv"]).data
+    assert (tested.validation, tested.test) == ("5%, at most 1000", "t.tsv")
+    assert "(data.validation);" in caplog.text
+    caplog.clear()
+    with pytest.raises(RecipeError, match="data.validation: '-5' is no file of a known kind.*such as 5%"):
+        load_recipe(FLAGSHIP, ["data.train=my.tsv", "data.validation=-5"])
     mixed = load_recipe(FLAGSHIP, ["data.train=my.tsv", "data.validation=3", "data.test.a=a.tsv", "data.test.b=test"])
     assert (mixed.data.validation, mixed.data.test) == ("3", {"a": "a.tsv"})
     assert "(data.test.b)." in caplog.text

@@ -116,6 +116,11 @@ G2P, SMALL_DE = "translation/cmudict-g2p", "translation/multi30k-en-de-small"
         (G2P, ["tokenizer.pattern='[A-'"], r"tokenizer.pattern='\[A-' is not a regular expression"),
         (G2P, ["tokenizer.kind=char"], "is for kind 'word', and tokenizer.kind is 'char'"),
         ("masked-lm/wikipedia-bert", ["evaluation.group_references=true"], "task masked-lm has no references"),
+        (
+            "translation/cmudict-g2p",
+            ["data.train=a.tsv", "data.validation=5%", "data.test=null"],
+            "data.validation: '5%' holds out rows, and with evaluation.group_references",
+        ),
         (SMALL_DE, ["data.target_language=null"], "name that of the target in data.target_language, such as 'de'"),
         (SMALL_DE, ["data.target_language=german"], "has no rules for 'german', only for as, b"),
     ],

@@ -1,6 +1,7 @@
 """Sweeps, tiny: what is trained, what is shared, what is kept when one is killed, and what is refused."""
 
 import json
+import os
 import random
 import signal
 import statistics
@@ -8,10 +9,14 @@ import subprocess
 import sys
 import time
 
+import numpy as np
 import pytest
+from datasets import Dataset
 
 from regard.train import sweep as sweeping
 from regard.train.evaluate import evaluate_run
+from regard.train.layouts import Layout
+from regard.train.masking import IGNORED
 from regard.train.recipe import load_recipe
 from regard.train.run import train
 from regard.train.sweep import parse_seeds, parse_values, sweep, table
@@ -63,6 +68,20 @@ def trainings(monkeypatch):
         return train(recipe, output_dir, resume=resume)
 
     monkeypatch.setattr(sweeping, "train", counted)
+    return seen
+
+
+@pytest.fixture
+def untrained(monkeypatch):
+    """Runs that are only said to be trained: their folders, each with the environment that it met."""
+    seen = []
+
+    def pretended(recipe, output_dir, resume):
+        seen.append((output_dir.rpartition("/")[2], dict(os.environ)))
+        measures = {"validation": {"loss": 1.0, "chrf": 50.0}}
+        return {"evaluation": measures, "training": {"seconds": 1.0}, "model": {"parameters": 1}, "environment": {}}
+
+    monkeypatch.setattr(sweeping, "train", pretended)
     return seen
 
 
@@ -185,7 +204,7 @@ def test_a_killed_sweep_goes_on_to_the_same_results(recipe, tmp_path, trainings)
         [*command, "--output", str(killed)], stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True
     )
     second = killed / "learning_rate-0.02-seed1"
-    deadline = time.monotonic() + 120
+    deadline = time.monotonic() + 600
     while not list(second.glob("checkpoint-*")) and process.poll() is None and time.monotonic() < deadline:
         time.sleep(0.005)
     process.send_signal(signal.SIGKILL)
@@ -361,6 +380,7 @@ def test_seeds_that_are_no_whole_numbers(text):
             {"values": {"tokenizer.vocab_size": [20, 30]}, "metric": "loss"},
             "tokenizer.vocab_size changes the tokens that are predicted, so that loss could not be compared",
         ),
+        ({"overrides": ["data.train=mistyped.tsv"]}, "data.train: the file mistyped.tsv does not exist"),
         ({"resume": True}, "There is no sweep in .* to resume"),
     ],
 )
@@ -370,6 +390,184 @@ def test_what_cannot_work_is_refused_before_anything_is_trained(recipe, tmp_path
         sweep(recipe, **settings)
     assert trainings == []
     assert not (tmp_path / "sweep").exists()
+
+
+MODELS = {
+    "translation": "transformer", "causal-lm": "decoder", "masked-lm": "encoder", "sequence-classification": "encoder",
+}  # fmt: skip
+MEASURED = {
+    "translation": ["bleu", "bleu_moses_lowercase"], "causal-lm": ["word_perplexity"],
+    "masked-lm": ["pseudo_perplexity"], "sequence-classification": ["accuracy"],
+}  # fmt: skip
+WORDS, HELD_OUT = {"kind": "word", "vocab_size": 40}, {"validation": "5%"}
+OWN = {"train": "a.tsv", "target_language": "en"}
+
+
+def compare(folder, task, metric, values, data=(), tokenizer=(), one_at_a_time=False):
+    """What a sweep says of its cells before it looks for any data."""
+    recipe = {
+        "name": "tiny",
+        "task": task,
+        "model": {"type": MODELS[task]},
+        "tokenizer": dict(tokenizer),
+        "data": {"train": "train.jsonl", "validation": "valid.jsonl", "target_language": "en"} | dict(data),
+        "training": {"max_steps": 1},
+        "evaluation": {"metrics": MEASURED[task]},
+    }
+    path = folder / "tiny.yaml"
+    path.write_text(json.dumps(recipe))
+    settings = sweeping._one_at_a_time(values) if one_at_a_time else sweeping._grid(values, None, 1)
+    cells = sweeping._cells(path, [], settings, [1, 2], folder / "sweep", None)
+    sweeping._check_comparable(cells, values, sweeping._checked_metric(metric, cells))
+
+
+@pytest.mark.parametrize(
+    ("task", "metric", "values", "given", "sentence"),
+    [
+        ("translation", "bleu", {"data.train": ["a.tsv", "b.tsv"]}, {"data": HELD_OUT}, "data.train changes what is"),
+        (
+            "translation",
+            "bleu",
+            {"data.path": ["x/a", "x/b"]},
+            {"data": {"train": "train", "validation": "dev"}},
+            "data.path changes what is",
+        ),
+        (
+            "causal-lm",
+            "word_perplexity",
+            {"data.name": ["a", "b"]},
+            {"data": {"path": "x/a", "train": "train"} | HELD_OUT},
+            "data.name changes what is",
+        ),
+        (
+            "causal-lm",
+            "loss",
+            {"data.name": ["a", "b"]},
+            {"data": {"path": "x/a", "train": "train", "validation": "dev"}},
+            "data.name changes what is",
+        ),
+        ("translation", "bleu", {"data.streaming": [False, True]},
+         {"data": {"validation": "9"}}, "data.streaming changes what is"),
+        ("translation", "bleu", {"data.columns.target": ["de", "fr"]}, {}, r"data\.columns\.target changes what is"),
+        ("translation", "bleu", {"data.columns": [{"target": "de"}, {}]}, {}, r"columns\.target changes what is"),
+        ("translation", "bleu", {"data": [OWN | {"validation": name} for name in ("b.tsv", "c.tsv")]}, {},
+         "--values: data.validation changes what is"),
+        ("translation", "bleu", {"data.train": ["train", "a.tsv"]},
+         {"data": {"path": "x/a", "validation": "dev"}}, "data.train changes data.validation, which changes what"),
+        ("translation", "bleu_moses_lowercase", {"data.target_language": ["de", "fr"]}, {}, "language changes what"),
+        ("masked-lm", "pseudo_perplexity", {"evaluation.pseudo_perplexity_rows": [1, 2]}, {}, "_rows changes what is"),
+        ("masked-lm", "pseudo_perplexity", {"data.block_size": [16, 32]}, {}, "data.block_size changes what is"),
+        ("masked-lm", "loss", {"data.block_size": [16, 32]}, {}, "data.block_size changes what is"),
+        ("causal-lm", "perplexity", {"data.packing": ["blocks", "documents"]}, {}, "data.packing changes what is"),
+        ("masked-lm", "loss", {"data.mask_probability": [0.1, 0.2]}, {}, "tokens .* choose pseudo_perplexity by"),
+        ("masked-lm", "pseudo_perplexity", {"tokenizer.vocab_size": [300, 400]}, {}, r"tokens .* be compared\.$"),
+        ("translation", "loss", {"data.max_source_length": [8, 9]}, {}, "source_length changes where .* are cut"),
+        ("translation", "perplexity", {"data.max_target_length": [8, 9]}, {}, r"target_length changes .* bleu\.$"),
+        ("translation", "loss", {"tokenizer.vocab_size": [300, 400]}, {}, r"the tokens .* such as bleu\.$"),
+        ("translation", "loss", {"data.train": ["a.tsv", "b.tsv"]}, {}, "data.train changes the tokens"),
+        ("causal-lm", "loss", {"tokenizer.vocab_size": [300, 400]}, {}, "tokens .*: choose word_perplexity by"),
+        ("causal-lm", "loss", {"tokenizer.lowercase": [False, True]}, {}, r"lowercase changes .* compared\.$"),
+        ("causal-lm", "loss", {"tokenizer.vocab_size": [20, 40]}, {"tokenizer": WORDS}, r"the tokens .* compared\.$"),
+        ("causal-lm", "word_perplexity", {"tokenizer.vocab_size": [20, 40]}, {"tokenizer": WORDS}, "size .* <unk>"),
+        ("causal-lm", "word_perplexity", {"data.train": ["a.txt", "b.txt"]}, {"tokenizer": WORDS}, "train .* <unk>"),
+        ("causal-lm", "word_perplexity", {"tokenizer.lowercase": [False, True]}, {}, "lowercase changes the text"),
+        ("causal-lm", "word_perplexity", {"tokenizer.kind": ["byte-bpe", "char"]}, {}, "kind changes the text"),
+        ("causal-lm", "word_perplexity", {"tokenizer.pattern": ["a", "b"]}, {"tokenizer": WORDS}, "pattern .* text"),
+        ("causal-lm", "word_perplexity", {"tokenizer.path": ["a", "b"]}, {}, "path changes the text"),
+    ],
+)  # fmt: skip
+def test_cells_that_are_judged_on_different_things_are_refused(tmp_path, task, metric, values, given, sentence):
+    with pytest.raises(ValueError, match=sentence):
+        compare(tmp_path, task, metric, values, **given)
+
+
+def test_the_recipe_as_it_is_is_one_of_the_cells_that_are_compared(tmp_path):
+    with pytest.raises(ValueError, match=r"data\.packing changes what is judged"):
+        compare(tmp_path, "causal-lm", "loss", {"data.packing": ["documents"]}, one_at_a_time=True)
+    compare(tmp_path, "causal-lm", "loss", {"data.packing": ["documents"]})  # here it is that of all
+
+
+@pytest.mark.parametrize(
+    ("task", "metric", "values", "given"),
+    [
+        ("translation", "bleu", {"data.train": ["a.tsv", "b.tsv"]}, {}),  # the validation file is one
+        ("translation", "bleu", {"data.max_source_length": [8, 9], "tokenizer.vocab_size": [300, 400]}, {}),
+        ("translation", "loss", {"data.train": ["a.tsv", "b.tsv"]}, {"tokenizer": {"path": "x"}}),
+        ("translation", "loss", {"data.bpe_dropout": [0, 0.1], "data.block_size": [8, 9]}, {}),
+        ("sequence-classification", "loss", {"tokenizer.vocab_size": [300, 400], "data.max_length": [8, 9]}, {}),
+        ("masked-lm", "pseudo_perplexity", {"data.mask_probability": [0.1, 0.2]}, {}),
+        ("masked-lm", "loss", {"evaluation.pseudo_perplexity_rows": [1, 2]}, {}),
+        ("causal-lm", "word_perplexity", {"tokenizer.vocab_size": [300, 400], "data.train": ["a.txt", "b.txt"]}, {}),
+        ("causal-lm", "word_perplexity", {"tokenizer.vocab_size": [300, 400]}, {"tokenizer": {"lowercase": True}}),
+        ("causal-lm", "loss", {"data.block_size": [16, 32]}, {}),
+        ("causal-lm", "loss", {"data.columns.text": ["a", "b"]},
+         {"data": {"validation": "valid.txt"}, "tokenizer": {"path": "x"}}),  # a text has no columns
+    ],
+)  # fmt: skip
+def test_cells_that_are_judged_on_the_same_are_compared(tmp_path, task, metric, values, given):
+    compare(tmp_path, task, metric, values, **given)
+
+
+@pytest.mark.parametrize("size", [3, 7, 16, 500])
+def test_each_token_is_judged_once_however_long_a_causal_models_rows_are(size):
+    """Why data.block_size may be swept: N - 1 targets of a stream of N tokens, or of each document."""
+    lengths = [1, 5, 40, 2, 17]
+    tokens = np.split(np.arange(sum(lengths)), np.cumsum(lengths)[:-1])
+    dataset = Dataset.from_dict({"input_ids": [part.tolist() for part in tokens]})
+    expected = list(range(1, sum(lengths)))
+    rows = Layout("blocks", size, ((), ())).rows(dataset)
+    assert [token for row in rows for token in row["input_ids"][1:]] == expected
+    rows = Layout("blocks", size, ((), ()), stride=2).rows(dataset)
+    assert [token for row in rows for token in row["labels"] if token != IGNORED] == expected
+    rows = Layout("documents", size, ((), ())).rows(dataset)
+    targets = sorted(token for row in rows for token in row["labels"] if token != IGNORED)
+    assert targets == [token for part in tokens for token in part[1:]]
+
+
+def test_a_mistyped_file_does_not_stand_in_the_way_of_the_right_one(recipe, tmp_path, untrained):
+    call = {"values": {RATE: [0.01, 0.02]}, "output_dir": tmp_path / "sweep"}
+    with pytest.raises(ValueError, match=r"data\.validation: the file vlid\.tsv does not exist"):
+        sweep(recipe, ["data.validation=vlid.tsv"], **call)
+    assert len(sweep(recipe, [], **call)["cells"]) == 2
+
+
+def test_one_and_one_point_zero_are_two_values(recipe, tmp_path, untrained):
+    """1 == 1.0 in Python, and neither may pass for the other: not as a cell that is done, nor as the same sweep."""
+    key = "training.num_train_epochs"
+    result = sweep(recipe, [], {key: [1, 1.0]}, [], tmp_path / "sweep")
+    assert [run for run, _ in untrained] == ["num_train_epochs-1-seed5", "num_train_epochs-1.0-seed5"]
+    assert [str(setting["values"][key]) for setting in result["settings"]] == ["1", "1.0"]
+    again = sweep(recipe, [], {key: [1, 1.0]}, [], tmp_path / "sweep", resume=True)
+    assert len(untrained) == 2
+    assert json.dumps(again["cells"]) == json.dumps(result["cells"])
+    with pytest.raises(ValueError, match=r"num_train_epochs: 1\.0 differs from 1, "):
+        sweep(recipe, [], {key: [1.0, 1]}, [], tmp_path / "sweep", resume=True)
+
+
+def test_settings_are_told_apart_by_their_types_and_not_by_their_order():
+    def cell(values):
+        return {"values": values, "seed": 1, "validation": {"loss": 1.0}, "parameters": 1, "seconds": 1.0}
+
+    cells = [cell({"a": value, "b": 0}) for value in (1, 1.0, True)] + [cell({"b": 0, "a": 1})]
+    assert [len(setting["seeds"]) for setting in sweeping._settings(cells, "loss")] == [2, 1, 1]
+
+
+def test_what_training_arguments_leave_in_the_environment_is_taken_out(recipe, tmp_path, untrained, monkeypatch):
+    """As TrainingArguments do with torch.compile's variables where accelerate is older than 1.2."""
+    plain = sweeping.training_arguments
+
+    def leaving(recipe, output_dir):
+        assert "LEFT_BEHIND" not in os.environ  # by the cell before
+        os.environ["LEFT_BEHIND"] = output_dir
+        return plain(recipe, output_dir)
+
+    monkeypatch.setattr(sweeping, "training_arguments", leaving)
+    try:
+        sweep(recipe, [], {RATE: [0.01, 0.02]}, [], tmp_path / "sweep")
+        assert "LEFT_BEHIND" not in os.environ
+    finally:
+        os.environ.pop("LEFT_BEHIND", None)
+    assert ["LEFT_BEHIND" in environment for _, environment in untrained] == [False, False]
 
 
 def test_a_folder_with_something_else_is_refused(recipe, tmp_path):

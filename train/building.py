@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
+from accelerate.utils import parse_flag_from_env
 from transformers import (
     AutoTokenizer,
     GenerationConfig,
@@ -74,6 +75,12 @@ def optimizer_factory(recipe: Recipe, args: TrainingArguments) -> tuple[Callable
     """Trainer's `optimizer_cls_and_kwargs`, where the optimiser is not one of its own."""
     if recipe.training.get("optim") != MUON:
         return None
+    for variable, name in {"ACCELERATE_USE_FSDP": "FSDP", "ACCELERATE_USE_DEEPSPEED": "DeepSpeed"}.items():
+        if parse_flag_from_env(variable):  # set by `accelerate launch`
+            raise RecipeError(
+                f"training.optim: muon needs whole matrices, and {name} parts them: launch without {name}, or choose "
+                "training.optim: adamw_torch."
+            )
     return lambda: build_muon, {"args": args, **muon_options(recipe.training.get("optim_args"))}
 
 

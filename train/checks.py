@@ -17,6 +17,7 @@ from typing import Any
 from regard.train.sections import (
     BUILTIN_DATA,
     CONFIG_CLASSES,
+    HOLD_OUT,
     NUM_SPECIAL_TOKENS,
     PACKINGS,
     RESERVED_TRAINING_KEYS,
@@ -196,6 +197,11 @@ def _check_evaluation(recipe: Recipe) -> None:
         raise RecipeError(
             f"evaluation.group_references: the task {recipe.task} has no references: it is translation's."
         )
+    if evaluation.group_references and HOLD_OUT.fullmatch(recipe.data.validation or ""):
+        raise RecipeError(
+            f"data.validation: '{recipe.data.validation}' holds out rows, and with evaluation.group_references some "
+            "of an item's right answers would stay in training: give a file that is split by item."
+        )
 
 
 def _check_moses_language(language: str | None) -> None:
@@ -242,6 +248,10 @@ def _check_training(recipe: Recipe) -> None:
         if training.get(key, 1) < 1:
             raise RecipeError(f"training.{key}: {training[key]} is less than 1.")
 
+    if not training.get("num_train_epochs", 1) > 0:
+        raise RecipeError(f"training.num_train_epochs: {training['num_train_epochs']} is not a number above 0.")
+    if training.get("max_steps") == 0:
+        raise RecipeError("training.max_steps: 0 trains nothing: give at least 1, or -1 to count by epochs.")
     for key in ("learning_rate", "warmup_steps", "weight_decay", "max_grad_norm", "adam_epsilon"):
         if not training.get(key, 0) >= 0:  # nor a number that is none
             raise RecipeError(f"training.{key}: {training[key]} is not a number of at least 0.")

@@ -96,20 +96,25 @@ def load_recipe(name_or_path: str | os.PathLike[str], overrides: Sequence[str] =
         values["name"] = re.sub(r"[^\w.-]+", "-", Path(name_or_path).name.removesuffix(".yaml").removesuffix(".yml"))
     recipe = check_recipe(values)
     if recipe.data.path is not None and local_file(recipe.data.train) is not None:
-        _leave_out_other_data(recipe.data)
+        _leave_out_other_data(recipe.data, [override.partition("=")[0].strip() for override in overrides])
     return recipe
 
 
-def _leave_out_other_data(data: DataSection) -> None:
+def _leave_out_other_data(data: DataSection, overridden: Sequence[str]) -> None:
     """Names the splits that will be used with a training file: other files, and rows held out of it."""
     left_out, path = [], data.path
     if data.validation is not None and local_file(data.validation) is None and not HOLD_OUT.fullmatch(data.validation):
+        if "data.validation" in overridden:
+            raise RecipeError(
+                f"data.validation: '{data.validation}' is no file of a known kind; beside a file as data.train it is "
+                "another file, a share of it such as 5%, or a number of its rows such as 1000."
+            )
         left_out, data.validation = ["data.validation"], None
     sets = data.test if isinstance(data.test, dict) else {"": data.test} if data.test else {}
     own = {name: value for name, value in sets.items() if local_file(value) is not None}
     left_out += [f"data.test.{name}".rstrip(".") for name in sets if name not in own]
-    if left_out:
-        data.test = own if isinstance(data.test, dict) and own else None
+    if len(own) < len(sets):
+        data.test = own or None  # of a single test set, which has no name, all or nothing is left
     data.path = data.name = None
     if not left_out:
         return

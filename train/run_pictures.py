@@ -8,7 +8,7 @@ from typing import Any
 
 from transformers import PreTrainedTokenizerBase
 
-from regard.evaluation.curves import BLEU, check_x, plot_curves
+from regard.evaluation.curves import BLEU, BLEU_MOSES, BLEU_NAMES, check_x, plot_curves
 from regard.evaluation.drawing import check_format
 from regard.evaluation.generation import load_config, load_run, translate
 from regard.evaluation.lengths import Bucket, bleu_by_length, plot_lengths
@@ -39,18 +39,20 @@ def plot_run_curves(
 
     Args:
         quantities: as `plot_curves` takes them. "bleu", of translation runs, is in no log: each checkpoint that a run
-            has kept translates the validation split, greedily.
+            has kept translates the validation split, greedily, and BLEU is counted as the recipes count it.
 
     Raises:
-        ValueError: a folder that is no run, a run without what BLEU takes, or what `plot_curves` refuses.
+        ValueError: a folder that is no run, a run without what BLEU takes, runs that count it differently, or what
+            `plot_curves` refuses.
     """
     check_format(path)
     check_x(x)
     named = name_runs(runs)
     histories = {name: read_history(run) for name, run in named.items()}
     if quantities is not None and BLEU in quantities:
-        measured = _bleu_of_checkpoints(named)
+        metric, measured = _bleu_of_checkpoints(named)
         histories = {name: history + measured[name] for name, history in histories.items()}
+        quantities = [metric if quantity == BLEU else quantity for quantity in quantities]
     return plot_curves(histories, path, x=x, quantities=quantities)
 
 
@@ -84,24 +86,26 @@ def _rows(path: Path, key: str | None = None) -> History:
     return rows
 
 
-def _bleu_of_checkpoints(runs: Mapping[str, Path]) -> dict[str, History]:
-    """Rows of `step` and `bleu`, a checkpoint each; everything is looked at before anything is translated."""
+def _bleu_of_checkpoints(runs: Mapping[str, Path]) -> tuple[str, dict[str, History]]:
+    """The metric, and each run's rows of `step` and the metric, a checkpoint each; everything is looked at before
+    anything is translated."""
     recipes, kept = _translation_recipes(runs), {name: list_checkpoints(run) for name, run in runs.items()}
+    metric, options = _common_bleu(runs, recipes)
     for name, run in runs.items():
         if "validation" not in recipes[name].data.split_names():
             raise ValueError(f"The run '{run}' has no validation split, on which its BLEU is measured.")
         if not kept[name]:
             raise ValueError(f"The run '{run}' has kept no checkpoint, by which its BLEU is measured.")
     with quiet_libraries():
-        return {name: [_measure(each, recipes[name]) for each in kept[name]] for name in runs}
+        return metric, {name: [_measure(each, recipes[name], metric, options) for each in kept[name]] for name in runs}
 
 
-def _measure(checkpoint: Path, recipe: Recipe) -> dict[str, Any]:
+def _measure(checkpoint: Path, recipe: Recipe, metric: str, options: dict[str, Any]) -> dict[str, Any]:
     model, tokenizer = load_run(checkpoint)
     sources, references = _split_texts(recipe, "validation", tokenizer)
     predictions = translate(model, tokenizer, sources, **generation(recipe.evaluation) | {"num_beams": 1})
-    bleu = get_metric("bleu").compute(predictions=predictions, references=references)["bleu"]
-    return {"step": step_of(checkpoint), BLEU: bleu}
+    bleu = get_metric(metric).compute(predictions=predictions, references=references, **options)[metric]
+    return {"step": step_of(checkpoint), metric: bleu}
 
 
 # --- lengths ---------------------------------------------------------------------------------------------------------
@@ -115,7 +119,8 @@ def plot_run_lengths(
     width: int | None = None,
     **settings: Any,
 ) -> dict[str, list[Bucket]]:
-    """BLEU by source length of translation runs on a split, which each of them translates.
+    """BLEU by source length of translation runs on a split, which each of them translates; BLEU as their recipes
+    count it.
 
     Args:
         path: a .png or .svg file; it is complete or not there.
@@ -127,7 +132,8 @@ def plot_run_lengths(
         What was drawn: each run's buckets under its name.
 
     Raises:
-        ValueError: a folder that is no translation run, no such split, or runs of different sentences.
+        ValueError: a folder that is no translation run, no such split, or runs that translate different sentences or
+            count BLEU differently.
     """
     check_format(path)
     check_settings(settings)
@@ -135,6 +141,7 @@ def plot_run_lengths(
         raise ValueError(f"width={width} must be at least 1 word.")
     named = name_runs(runs)
     recipes = _translation_recipes(named)
+    metric, options = _common_bleu(named, recipes)
     splits = {name: _split_of(recipe.data, split) for name, recipe in recipes.items()}
     with quiet_libraries():
         loaded = {name: load_run(run) for name, run in named.items()}
@@ -150,7 +157,7 @@ def plot_run_lengths(
         for name, (sources, references) in texts.items():
             evaluation = dataclasses.replace(recipes[name].evaluation, **settings)
             predictions = translate(*loaded[name], sources, **generation(evaluation))
-            results[name] = bleu_by_length(sources, predictions, references, width)
+            results[name] = bleu_by_length(sources, predictions, references, width, metric, **options)
     plot_lengths(results, path, ", ".join(dict.fromkeys(splits.values())))
     return results
 
@@ -224,6 +231,29 @@ def _translation_recipes(runs: Mapping[str, Path]) -> dict[str, Recipe]:
         if recipe.task != "translation":
             raise ValueError(f"The run '{runs[name]}' does not translate: its task is {recipe.task}.")
     return recipes
+
+
+def _common_bleu(runs: Mapping[str, Path], recipes: Mapping[str, Recipe]) -> tuple[str, dict[str, Any]]:
+    """The metric by which all of the runs count BLEU, and the options of its `compute`.
+
+    Raises:
+        ValueError: two of them count it differently.
+    """
+    counts = {name: _own_bleu(recipe) for name, recipe in recipes.items()}
+    first = next(iter(runs))
+    for name, count in counts.items():
+        if count != counts[first]:
+            told = " and ".join(" ".join([one, *options.values()]) for one, options in (counts[first], count))
+            raise ValueError(
+                f"The runs '{runs[first]}' and '{runs[name]}' count BLEU differently, by {told}: draw them apart."
+            )
+    return counts[first]
+
+
+def _own_bleu(recipe: Recipe) -> tuple[str, dict[str, Any]]:
+    """The first BLEU among the recipe's metrics, or else the usual one."""
+    metric = next((metric for metric in recipe.evaluation.metrics if metric in BLEU_NAMES), BLEU)
+    return metric, {"language": recipe.data.target_language} if metric == BLEU_MOSES else {}
 
 
 def _split_texts(recipe: Recipe, split: str, tokenizer: PreTrainedTokenizerBase) -> tuple[list[str], list[list[str]]]:

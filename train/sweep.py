@@ -30,17 +30,18 @@ from regard.train import checkpoints
 from regard.train.building import training_arguments
 from regard.train.data import load_splits
 from regard.train.evaluate import SETTINGS, evaluate_run
+from regard.train.readers import local_file
 from regard.train.recipe import RUN_RECIPE, load_recipe
 from regard.train.records import METRICS, environment, read_json, write_json
 from regard.train.run import TOKENIZER, train
-from regard.train.sections import Recipe, RecipeError
+from regard.train.sections import HOLD_OUT, Recipe, RecipeError
 from regard.train.trainer import TrainingDiverged
 from regard.train.yaml_io import read_yaml
 
 SWEEP, TABLE = "sweep.json", "sweep.md"
 SPLIT = "validation"
 GENERATION = {f"evaluation.{name}": name for name in SETTINGS}  # these keys change no weights
-PER_TOKEN = {"loss", "perplexity"}  # measures of which a token is the unit
+PER_TOKEN = {"loss", "perplexity", "pseudo_perplexity"}  # measures of which a token is the unit
 LONGEST_NAME = 100  # of a run's folder
 
 
@@ -108,7 +109,7 @@ def sweep(
         settings = _one_at_a_time(values) if one_at_a_time else _grid(values, trials, seeds[0])
         cells = _cells(recipe, overrides, settings, seeds, folder, finished)
     metric = _checked_metric(metric, cells)
-    _check_comparable(values, metric)
+    _check_comparable(cells, values, metric)
     _check_cells(cells, values, finished)
 
     plan = {
@@ -133,10 +134,10 @@ def sweep(
         return result
 
     result = write()
-    done = [(record["values"], record["seed"]) for record in records]
+    done = {(_as_json(record["values"]), record["seed"]) for record in records}
     generates = any(key in GENERATION for key in values)
     for number, cell in enumerate(cells, 1):
-        if (cell.values, cell.seed) in done:
+        if (_as_json(cell.values), cell.seed) in done:
             continue
         _say(f"sweep, {number} of {len(cells)}: {_described(cell)}")
         with _environment_restored():
@@ -223,7 +224,7 @@ def _check_values(values: dict[str, list[Any]], overrides: Sequence[str]) -> Non
     for key, several in values.items():
         if not several:
             raise RecipeError(f"--values: {key} has no values: give them as {key}=V1,V2.")
-        texts = [json.dumps(value, sort_keys=True) for value in several]
+        texts = [_as_json(value) for value in several]
         if twice := next((text for i, text in enumerate(texts) if text in texts[:i]), None):
             raise RecipeError(f"--values: {key} has the value {twice} twice.")
         if key in ("name", "task"):
@@ -306,7 +307,7 @@ def _cells(
         weights = loaded.to_dict()
         for name in SETTINGS:
             del weights["evaluation"][name]
-        key = json.dumps(weights, sort_keys=True)
+        key = _as_json(weights)
         if key not in runs:
             runs[key] = finished or folder / _free_name(_run_name(loaded.name, setting, seed), runs.values())
         cells.append(Cell(setting, seed, loaded, runs[key]))
@@ -351,17 +352,84 @@ def _checked_metric(metric: str | None, cells: Sequence[Cell]) -> str:
     return metric
 
 
-def _check_comparable(values: Mapping[str, Any], metric: str) -> None:
+def _check_comparable(cells: Sequence[Cell], values: Mapping[str, Any], metric: str) -> None:
     """What is judged, and the unit that it is judged by, must be the same in all cells."""
-    for key in values:
-        if key in ("data.validation", "evaluation.stride", "evaluation.group_references", "evaluation.metrics"):
-            raise RecipeError(f"--values: {key} changes what is judged, so that the runs could not be compared.")
-        if metric in PER_TOKEN and (key.startswith("tokenizer.") or key == "data.mask_probability"):
-            others = "bleu or word_perplexity" if key.startswith("tokenizer.") else "pseudo_perplexity"
-            raise RecipeError(
-                f"--values: {key} changes the tokens that are predicted, so that {metric} could not be compared: "
-                f"choose another by --metric, such as {others}."
-            )
+    judged = _judged(cells[0].recipe, metric)
+    first = _flat(cells[0].recipe.to_dict())
+    for cell in cells[1:]:
+        own = _flat(cell.recipe.to_dict())
+        changed = [key for key in {**first, **own} if first.get(key) != own.get(key)]
+        for (field, why), key in itertools.product(judged.items(), changed):
+            if _is_of(key, field):
+                # One field may follow from another: with a file to train on, other rows to validate on.
+                follows = not any(_is_of(key, swept) for swept in values)
+                name = f"{', '.join(values)} changes {key}, which" if follows else key
+                raise RecipeError(f"--values: {name} changes {why}.")
+
+
+def _is_of(key: str, field: str) -> bool:
+    return key == field or key.startswith(f"{field}.")
+
+
+def _judged(recipe: Recipe, metric: str) -> dict[str, str]:
+    """The fields that decide what a metric is measured on, each with what a sweep of it would change."""
+    data, task = recipe.data, recipe.task
+    found: dict[str, str] = {}
+
+    def add(why: str, *fields: str) -> None:
+        for field in fields:
+            found.setdefault(field, why)
+
+    rows = "what is judged, so that the runs could not be compared"
+    add(rows, "data.validation", "evaluation.stride", "evaluation.group_references", "evaluation.metrics")
+    file = None if data.validation is None else local_file(data.validation)
+    if data.validation is not None and HOLD_OUT.fullmatch(data.validation):
+        # Of a stream the first rows are held out, and else others.
+        add(rows, "data.train", "data.path", "data.name", "data.streaming")
+    elif file is None:
+        add(rows, "data.path", "data.name")
+    if file is None or file.suffix.lower() != ".txt":
+        add(rows, "data.columns")
+    if metric == "bleu_moses_lowercase":
+        add(rows, "data.target_language")
+    if metric == "pseudo_perplexity":
+        add(rows, "evaluation.pseudo_perplexity_rows")
+    if task == "causal-lm":
+        # Of packed documents the first token is no target, and in blocks all but the very first are. `block_size` is
+        # free: however long the rows, with a stride or without, each token of the stream (or of its document) is a
+        # target once, and the context that it is predicted from is what such a sweep is about.
+        add(rows, "data.packing")
+    if task == "masked-lm":
+        # The masks are drawn row by row, and rows are drawn for pseudo_perplexity: in others, other tokens are judged.
+        add(rows, "data.block_size")
+        if metric != "pseudo_perplexity":
+            add(_tokens(metric, ": choose pseudo_perplexity by --metric"), "data.mask_probability")
+
+    tokenizer = recipe.tokenizer
+    keeps_all = tokenizer.kind == "byte-bpe" and tokenizer.path is None
+    cut = ("tokenizer.path", "tokenizer.kind", "tokenizer.lowercase", "tokenizer.pattern")
+    learnt = () if tokenizer.path is not None else ("data.train", "data.path", "data.name")  # what it is trained on
+    if metric == "word_perplexity":
+        text = (
+            "the text that is predicted (words may become <unk> or lower-case), so that word_perplexity could not be "
+            "compared: of tokenizers only those of kind byte-bpe, trained with the same tokenizer.lowercase, keep all"
+        )
+        add(text, *cut, *(() if keeps_all else ("tokenizer", *learnt)))
+    elif metric in PER_TOKEN and task != "sequence-classification":  # of which the unit is a text
+        text_metric = ": choose a metric of the text that is written by --metric, such as bleu"
+        advice = text_metric if task == "translation" else ""
+        add(_tokens(metric, advice), *cut)
+        if task == "causal-lm" and keeps_all:
+            advice = ": choose word_perplexity by --metric"
+        add(_tokens(metric, advice), "tokenizer", *learnt)
+        if task == "translation":
+            lengths = f"where the validation pairs are cut, so that {metric} could not be compared{text_metric}"
+            add(lengths, "data.max_source_length", "data.max_target_length")
+    return found
+
+
+def _tokens(metric: str, advice: str) -> str:
+    return f"the tokens that are predicted, so that {metric} could not be compared{advice}"
 
 
 def _check_cells(cells: Sequence[Cell], values: Mapping[str, Any], finished: Path | None) -> None:
@@ -380,9 +448,10 @@ def _check_cells(cells: Sequence[Cell], values: Mapping[str, Any], finished: Pat
                 f"--values: {idle[0]} changes nothing that is measured, since no metric of evaluation.metrics reads "
                 "what a model writes."
             )
-        training_arguments(recipe, str(cell.run))  # TrainingArguments has rules of its own
-        data.setdefault(json.dumps(dataclasses.asdict(recipe.data), sort_keys=True), recipe)
-    if len(data) > 1 and finished is None:  # the first cell finds what is wrong with data that all share
+        with _environment_restored():
+            training_arguments(recipe, str(cell.run))  # TrainingArguments has rules of its own
+        data.setdefault(_as_json(dataclasses.asdict(recipe.data)), recipe)
+    if finished is None:  # before the folder is written, or it would be in the way of the call with the right file
         for recipe in data.values():
             load_splits(recipe.data, recipe.task)
 
@@ -409,7 +478,7 @@ def _records(folder: Path, plan: dict[str, Any], resume: bool) -> list[dict[str,
     before = read_json(folder / SWEEP)
     old, new = _flat({key: before.get(key) for key in plan}), _flat(plan)
     for key in dict.fromkeys([*old, *new]):
-        if old.get(key) != new.get(key):
+        if _as_json(old.get(key)) != _as_json(new.get(key)):
             name, now, was = key.removeprefix("recipe."), _shown(new.get(key)), _shown(old.get(key))
             raise RecipeError(
                 f"{name}: {now} differs from {was}, with which the sweep in '{folder}' began: resume it by the same "
@@ -470,7 +539,8 @@ def _trained(cell: Cell, cells: Sequence[Cell]) -> dict[str, Any]:
 
 @contextmanager
 def _environment_restored() -> Iterator[None]:
-    """TrainingArguments leaves variables behind (torch.compile's), which would hold for the next cell."""
+    """TrainingArguments may leave variables behind (those of torch.compile, where accelerate is older than 1.2), which
+    would hold for the next cell: whatever makes one is put in here."""
     before = dict(os.environ)
     try:
         yield
@@ -506,7 +576,7 @@ def _settings(records: Sequence[dict[str, Any]], metric: str) -> list[dict[str, 
     """For each setting the mean over its seeds, and the standard deviation where there are several."""
     groups: dict[str, list[dict]] = {}
     for record in records:
-        groups.setdefault(json.dumps(record["values"]), []).append(record)
+        groups.setdefault(_as_json(record["values"]), []).append(record)
     settings = []
     for group in groups.values():
         whole = [record for record in group if SPLIT in record]
@@ -546,6 +616,11 @@ def _with_deviation(mean: float | None, deviation: float | None) -> str:
 
 def _number(value: float, digits: int) -> str:
     return f"{value:.{digits}g}" if abs(value) < 10**digits else f"{value:,.0f}"  # never 3.8e+03
+
+
+def _as_json(value: Any) -> str:
+    """What values are told apart by: 1, 1.0 and true are equal in Python, and three values of a recipe."""
+    return json.dumps(value, sort_keys=True)
 
 
 def _shown(value: Any) -> str:
