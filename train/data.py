@@ -116,7 +116,7 @@ def _check_source(source: Source, data: DataSection, task: str, columns: Mapping
     """What can be said of a source before it is read whole."""
     file = source.file
     if file is None:
-        if _looks_like_a_file(source.value) or Path(source.value).exists():
+        if _looks_like_a_file(source.value) or Path(source.value).is_file():  # a folder may be called `train`
             raise ValueError(
                 f"{source.field}: '{source.value}' is not a file of a kind that is read, which are "
                 f"{', '.join(SUFFIXES)}, and no name of a split."
