@@ -13,8 +13,19 @@ from huggingface_hub import EvalResult, ModelCard, ModelCardData
 from regard.evaluation.files import replacing
 from regard.model_cards import tables
 from regard.model_cards.records import Records, data_id, is_builtin, is_on_hub, read_records, with_placeholder
-from regard.model_cards.texts import LANGUAGES, TASK_TEXTS, TaskText, decoding, language_codes, snippet
+from regard.model_cards.texts import (
+    BIBTEX,
+    CITATION,
+    LANGUAGES,
+    TASK_TEXTS,
+    TaskText,
+    decoding,
+    language_codes,
+    snippet,
+)
+from regard.model_cards.vectors import source_of, vector_eval_results, vector_notes, vector_results, what_they_are
 from regard.train.recipe import list_recipes, load_recipe
+from regard.train.sections import WORD_VECTORS
 
 TEMPLATE = Path(__file__).with_name("template.md")
 LICENCE = "apache-2.0"  # of the code, and of the weights that it trains
@@ -37,11 +48,13 @@ def render_card(run_dir: str | Path, pictures: dict[str, str] | None = None) -> 
     if pictures is None:
         pictures = {path.name: path.name for path in _pictures(records)}
     text = TASK_TEXTS.get(records.task or "", TaskText())
-    evaluation = _numbers(records.metrics.get("evaluation", {}))
+    measured_vectors = records.metrics.get("evaluation", {}) if records.task == WORD_VECTORS else {}
+    evaluation = {} if measured_vectors else _numbers(records.metrics.get("evaluation", {}))
     samples = records.metrics.get("samples") or []
     generated = records.task == "causal-lm"
     measured = {name for measures in evaluation.values() for name in measures}
     written = records.task == "translation" and not measured <= {"loss", "perplexity"}
+    citation, bibtex = source_of(records.config) if records.task == WORD_VECTORS else (CITATION, BIBTEX)
     content = {
         "name": records.name,
         "about": _about(records, text),
@@ -49,9 +62,9 @@ def render_card(run_dir: str | Path, pictures: dict[str, str] | None = None) -> 
         "snippet": snippet(records),
         "purpose": text.purpose,
         "not_for": text.not_for,
-        "results": tables.result_table(evaluation),
+        "results": vector_results(measured_vectors) or tables.result_table(evaluation),
         "lower_is_better": tables.lower_is_better(evaluation),
-        "notes": " ".join(_notes(records)),
+        "notes": " ".join([*_notes(records), *vector_notes(measured_vectors)]),
         "decoding": ", ".join(f"{key}={value}" for key, value in decoding(records).items()) if written else "",
         "signatures": _signatures(records.metrics.get("evaluation", {})),
         "sample_note": text.samples,
@@ -65,6 +78,8 @@ def render_card(run_dir: str | Path, pictures: dict[str, str] | None = None) -> 
         "settings": tables.setting_table(records),
         "environment": tables.environment_table(records),
         "commands": _commands(records),
+        "citation": citation,
+        "bibtex": bibtex,
         "limits": "\n".join(f"- {limit}" for limit in text.limits),
         "licence": _licence(records),
     }
@@ -107,6 +122,8 @@ def _about(records: Records, text: TaskText) -> str:
     names = [LANGUAGES.get(code, code) for code in languages]
     columns = records.section("data").get("columns") or {}
     what = text.what.format(*names) if names else text.what_alone
+    if records.task == WORD_VECTORS:
+        what = what_they_are(records.config)
     if not names and "source" in columns and "target" in columns:  # spelling to sound, say
         what = f"A Transformer that reads `{columns['source']}` and writes `{columns['target']}`"
     if not records.recipe:
@@ -152,6 +169,8 @@ def _metadata(records: Records, text: TaskText, evaluation: dict[str, dict[str, 
         for name, value in measures.items()
         if source and text.pipeline and name in tables.METRIC_NAMES
     ]
+    if records.task == WORD_VECTORS and text.pipeline:
+        results = vector_eval_results(records.metrics.get("evaluation", {}), text.pipeline)
     return ModelCardData(
         language=language_codes(records) or None,
         license=LICENCE if records.recipe else None,

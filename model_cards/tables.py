@@ -6,6 +6,7 @@ from typing import Any
 
 from regard.model_cards.records import Records, split_sources
 from regard.train.callbacks import duration
+from regard.train.sections import WORD_VECTORS
 
 METRIC_NAMES = {
     "loss": "loss (nats)",
@@ -25,6 +26,18 @@ METRIC_NAMES = {
 }
 DIGITS = {"bleu": 2, "bleu_moses_lowercase": 2, "chrf": 2}
 DIGITS |= dict.fromkeys(("perplexity", "word_perplexity", "pseudo_perplexity"), 2)
+VECTOR_FIELDS = (
+    "architecture",
+    "objective",
+    "num_negatives",
+    "negative_exponent",
+    "window",
+    "symmetric",
+    "subsample",
+    "min_count",
+    "x_max",
+    "alpha",
+)
 SHARES = ("exact_match", "accuracy")
 PERCENTAGES = ("phone_error_rate", "word_error_rate")
 
@@ -97,13 +110,24 @@ def architecture_table(records: Records) -> str:
         ("attention heads", _heads(config)),
         ("feed-forward width", number(getattr(config, "intermediate_size", None))),
         ("activation", _activation(config)),
+        *_vector_fields(config),
         ("norm", _norm(config)),
         ("positions", getattr(config, "position_embedding_type", None)),
         ("vocabulary", number(getattr(config, "vocab_size", None))),
         ("tokenizer", _tokenizer(records.section("tokenizer"))),
-        ("embeddings tied to the output", {True: "yes", False: "no"}.get(config.tie_word_embeddings)),
+        (
+            "embeddings tied to the output",
+            None if records.task == WORD_VECTORS else {True: "yes", False: "no"}.get(config.tie_word_embeddings),
+        ),
     ]
     return table(["", ""], [row for row in rows if row[1] not in (None, "None")])
+
+
+def _vector_fields(config: Any) -> list[tuple[str, Any]]:
+    """How word vectors are learnt, under the configuration's own names."""
+    sampled = getattr(config, "objective", None) == "negative-sampling"
+    fields = [(name, getattr(config, name, None)) for name in VECTOR_FIELDS]
+    return [(name, number(value)) for name, value in fields if sampled or "negative" not in name]
 
 
 def _layers(config: Any) -> str | None:
@@ -152,6 +176,7 @@ def setting_table(records: Records) -> str:
         ("data", ("mask_probability",) if records.task == "masked-lm" else ()),
         ("data", ("bpe_dropout",) if records.section("data").get("bpe_dropout") else ()),
         ("training", ("learning_rate", "lr_scheduler_type", "warmup_steps", "warmup_ratio", "optim", "optim_args")),
+        ("training", ("min_learning_rate", "engine", "workers")),
         ("training", ("adam_beta1", "adam_beta2", "adam_epsilon", "weight_decay", "max_grad_norm")),
         ("model", ("dropout", "attention_dropout", "classifier_dropout", "label_smoothing")),
         ("training", ("bf16", "fp16", "seed")),
@@ -193,6 +218,9 @@ def environment_table(records: Records) -> str:
         ("time of training", duration(training["seconds"]) if training.get("seconds") else None),
         ("steps", training.get("steps")),
         ("epochs", training.get("epochs")),
+        ("words", training.get("words")),
+        ("words per second", round(training.get("words_per_second") or 0)),
+        ("workers", training.get("workers")),
         ("tokens", training.get("tokens")),
         ("tokens per second", round(training.get("tokens_per_second") or 0)),
         (

@@ -4,6 +4,7 @@ import re
 from dataclasses import dataclass
 
 from regard.model_cards.records import Records
+from regard.train.sections import WORD_VECTORS
 
 
 @dataclass(frozen=True)
@@ -37,6 +38,16 @@ class TaskText:
 
 
 _BASE = TaskText()
+
+CITATION = "The architecture goes back to *Attention Is All You Need*:"
+BIBTEX = r"""@inproceedings{vaswani2017attention,
+  title     = {Attention Is All You Need},
+  author    = {Vaswani, Ashish and Shazeer, Noam and Parmar, Niki and Uszkoreit, Jakob and Jones, Llion and
+               Gomez, Aidan N. and Kaiser, {\L}ukasz and Polosukhin, Illia},
+  booktitle = {Advances in Neural Information Processing Systems 30},
+  year      = {2017},
+  url       = {https://arxiv.org/abs/1706.03762}
+}"""
 
 LANGUAGES = {
     "cs": "Czech",
@@ -112,6 +123,22 @@ TASK_TEXTS = {
         limits=("It gives one of its labels to any input, sensible or not.", *_BASE.limits),
         samples="Taken at even distances from the evaluation data, not chosen.",
     ),
+    WORD_VECTORS: TaskText(
+        what_alone="Word vectors",
+        pipeline="feature-extraction",
+        use=(
+            "print(model.index_to_key[:10])  # the most frequent words",
+            "print(model.most_similar(model.index_to_key[0], topn=5))",
+        ),
+        purpose="finding words of like use, as the first layer of a small model, and teaching",
+        not_for="meaning in context, words outside its vocabulary, or decisions about people",
+        limits=(
+            "A word has one vector, whatever it means in its place; a word that is not in the vocabulary has none.",
+            "Words of like use are near each other, opposites among them.",
+            "The vectors hold the associations of their text, also those about people.",
+            "They were not examined for bias.",
+        ),
+    ),
 }
 
 
@@ -123,12 +150,13 @@ def snippet(records: Records) -> str:
     settings = "".join(f", {key}={value}" for key, value in decoding(records).items())
     loading = "path, trust_remote_code=True" if records.carries_code else "path"
     filled = [line.replace("{text}", repr_text(source)).replace("{settings}", settings) for line in text.use]
+    words = records.task == WORD_VECTORS  # which need no tokenizer
     return "\n".join(
         [
-            f"from transformers import {text.auto_class}, AutoTokenizer",
+            f"from transformers import {text.auto_class}{'' if words else ', AutoTokenizer'}",
             "",
             f"path = {repr_text(f'runs/{records.folder.resolve().name}')}  # the run's folder, or its id on the Hub",
-            f"tokenizer = AutoTokenizer.from_pretrained({loading})",
+            *([] if words else [f"tokenizer = AutoTokenizer.from_pretrained({loading})"]),
             f"model = {text.auto_class}.from_pretrained({loading})",
             "",
             *filled,

@@ -5,7 +5,10 @@ import sys
 import transformers
 from transformers import AutoConfig
 
+from .configuration_dan import DANConfig
 from .configuration_transformer import TransformerConfig, TransformerDecoderConfig, TransformerEncoderConfig
+from .configuration_word_vectors import GloVeConfig, Word2VecConfig
+from .modeling_dan import DANForSequenceClassification
 from .modeling_decoder import (
     TransformerDecoderForCausalLM,
     TransformerDecoderForSequenceClassification,
@@ -20,9 +23,16 @@ from .modeling_encoder import (
     TransformerEncoderModel,
     TransformerEncoderPreTrainedModel,
 )
+from .modeling_glove import GloVeModel
 from .modeling_seq2seq import TransformerForConditionalGeneration, TransformerModel, TransformerPreTrainedModel
+from .modeling_word2vec import Word2VecModel
+from .word_vectors import WordVectors, load_word_vectors
 
 __all__ = [
+    "DANConfig",
+    "DANForSequenceClassification",
+    "GloVeConfig",
+    "GloVeModel",
     "TransformerConfig",
     "TransformerDecoderConfig",
     "TransformerDecoderForCausalLM",
@@ -36,9 +46,21 @@ __all__ = [
     "TransformerEncoderModel",
     "TransformerForConditionalGeneration",
     "TransformerModel",
+    "Word2VecConfig",
+    "Word2VecModel",
+    "WordVectors",
+    "load_word_vectors",
 ]
 
-for family in (TransformerEncoderPreTrainedModel, TransformerDecoderPreTrainedModel, TransformerPreTrainedModel):
+FAMILIES = (
+    TransformerEncoderPreTrainedModel,
+    TransformerDecoderPreTrainedModel,
+    TransformerPreTrainedModel,
+    Word2VecModel,
+    GloVeModel,
+    DANForSequenceClassification,
+)
+for family in FAMILIES:
     AutoConfig.register(family.config_class.model_type, family.config_class, exist_ok=True)
     for auto_class, name in family.auto_classes.items():
         model_class = getattr(sys.modules[family.__module__], name)

@@ -1,4 +1,4 @@
-"""Losses. Axes: N targets, V vocabulary."""
+"""Losses. Axes: N targets, V vocabulary, K negatives, L steps of a path in a tree."""
 
 import torch
 from torch import nn
@@ -78,8 +78,12 @@ class SmoothedCrossEntropy(torch.autograd.Function):
 
 def _shifted(logits: torch.Tensor) -> torch.Tensor:
     """Less the greatest of each row: of large logits, only differences keep their digits."""
-    logits = logits.to(torch.promote_types(logits.dtype, torch.float32))
+    logits = _exact(logits)
     return logits - logits.amax(-1, keepdim=True)
+
+
+def _exact(values: torch.Tensor) -> torch.Tensor:
+    return values.to(torch.promote_types(values.dtype, torch.float32))
 
 
 def _parts(logits: torch.Tensor) -> list[slice]:
@@ -115,6 +119,80 @@ def classification_loss(
     else:
         total = nn.functional.binary_cross_entropy_with_logits(logits.float(), labels, reduction="sum")
     return total / _denominator(labels.new_tensor(labels.numel()), num_items_in_batch, total.device)
+
+
+def negative_sampling_loss(
+    positive: torch.Tensor,
+    negative: torch.Tensor,
+    real: torch.Tensor,
+    num_items_in_batch: torch.Tensor | int | None = None,
+) -> torch.Tensor:
+    """Tell a target from words that were drawn (Mikolov et al., 2013, equation 4).
+
+        -log σ(u_o·v_c) - Σ_k log σ(-u_k·v_c)
+
+    Args:
+        positive: u_o·v_c of shape (N,).
+        negative: u_k·v_c of shape (N, K).
+        real: bool of shape (N,): the targets that count.
+        num_items_in_batch: as in `cross_entropy`.
+
+    Returns:
+        A float32 scalar: the mean over the targets, summed over the negatives of each.
+    """
+    loss = nn.functional.softplus(-_exact(positive)) + nn.functional.softplus(_exact(negative)).sum(-1)  # (N,)
+    return loss.where(real, 0).sum() / _denominator(real.sum(), num_items_in_batch, loss.device)
+
+
+def hierarchical_softmax_loss(
+    scores: torch.Tensor,
+    codes: torch.Tensor,
+    real: torch.Tensor,
+    num_items_in_batch: torch.Tensor | int | None = None,
+) -> torch.Tensor:
+    """Take each turn on the way to a word in a binary tree (Mikolov et al., 2013, equation 3; Morin and Bengio, 2005).
+
+        -Σ_l log σ((1 - 2·code_l) · u_l·v_c)
+
+    The two turns at a node have probabilities that sum to one, and so have all words.
+
+    Args:
+        scores: u_l·v_c at the nodes of each target's path, (N, L).
+        codes: (N, L) of 0 and 1, and -1 after a path's end.
+        real: bool of shape (N,): the targets that count.
+        num_items_in_batch: as in `cross_entropy`.
+
+    Returns:
+        A float32 scalar: the mean over the targets.
+    """
+    loss = nn.functional.softplus((2 * codes - 1) * _exact(scores)).where(codes >= 0, 0).sum(-1)  # (N,)
+    return loss.where(real, 0).sum() / _denominator(real.sum(), num_items_in_batch, loss.device)
+
+
+def weighted_least_squares(
+    predicted: torch.Tensor,
+    counts: torch.Tensor,
+    x_max: float,
+    alpha: float,
+    num_items_in_batch: torch.Tensor | int | None = None,
+) -> torch.Tensor:
+    """How far scores are from the logarithm of counts, by weight (Pennington et al., 2014, equations 8 and 9).
+
+        f(X) · (predicted - log X)²,   f(X) = min(1, (X / x_max)^alpha)
+
+    Args:
+        predicted: (N,).
+        counts: X of shape (N,), above 0; a pair of count 0 adds nothing.
+        num_items_in_batch: as in `cross_entropy`.
+
+    Returns:
+        A float32 scalar: the mean over the pairs.
+    """
+    counts = counts.to(predicted.device, torch.float32)
+    real = counts > 0  # (N,)
+    weight = (counts / x_max).clamp(max=1) ** alpha
+    loss = weight * (_exact(predicted) - counts.where(real, 1).log()) ** 2  # (N,)
+    return loss.where(real, 0).sum() / _denominator(real.sum(), num_items_in_batch, loss.device)
 
 
 def guess_problem_type(num_labels: int, labels: torch.Tensor) -> str:

@@ -3,7 +3,7 @@
 Axes: B batch, T length.
 """
 
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import torch
 from torch import nn
@@ -14,6 +14,7 @@ from transformers.utils import is_torchdynamo_compiling, logging
 from .attention import MultiHeadAttention
 from .layers import FeedForward
 from .positions import ComputedTable, LearnedPositions, SinusoidalPositions
+from .start_from_vectors import FoundVectors, start_embeddings
 
 logger = logging.get_logger(__name__)
 
@@ -88,6 +89,24 @@ class RegardPreTrainedModel(PreTrainedModel):
     def set_input_embeddings(self, value: nn.Embedding) -> None:
         base = getattr(self, self.base_model_prefix, self)
         base.embeddings.embed_tokens = value
+
+    def load_word_vectors(self, vectors: Any, tokenizer: Any, seed: int = 0, lowercase: bool = False) -> FoundVectors:
+        """Begin the token embeddings from word vectors; tokens without one are drawn like those that have one.
+
+        Args:
+            vectors: what `regard.load_word_vectors` returns, or a model of word vectors.
+            tokenizer: the model's. Of subword tokens, only those that can be a whole word are looked up.
+            seed: of the draw.
+            lowercase: look a word that is missing up in lower case too.
+
+        Returns:
+            the tokens that had a vector and those that had none. Special tokens are neither, and keep their rows.
+
+        Raises:
+            ValueError: before anything is changed, if the widths differ, the tokenizer is another model's, or no token
+                has a vector.
+        """
+        return start_embeddings(self.get_input_embeddings().weight, vectors, tokenizer, seed, lowercase)
 
     def resize_token_embeddings(self, new_num_tokens: int | None = None, *args, **kwargs) -> nn.Embedding:
         """The library's resizing, with a word of warning when rows would be lost.

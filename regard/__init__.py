@@ -24,6 +24,14 @@ _HOMES = {
         "TransformerConfig",
         "TransformerModel",
         "TransformerForConditionalGeneration",
+        "DANConfig",
+        "DANForSequenceClassification",
+        "Word2VecConfig",
+        "Word2VecModel",
+        "GloVeConfig",
+        "GloVeModel",
+        "WordVectors",
+        "load_word_vectors",
     ),
     "regard.evaluation.generation": ("load_run", "translate", "generate_text"),
     "regard.evaluation.attention_pictures": ("plot_attention",),
@@ -44,6 +52,10 @@ if TYPE_CHECKING:
     from regard.evaluation.generation import generate_text, load_run, translate
     from regard.model_cards.card import write_card
     from regard.modeling import (
+        DANConfig,
+        DANForSequenceClassification,
+        GloVeConfig,
+        GloVeModel,
         TransformerConfig,
         TransformerDecoderConfig,
         TransformerDecoderForCausalLM,
@@ -57,6 +69,10 @@ if TYPE_CHECKING:
         TransformerEncoderModel,
         TransformerForConditionalGeneration,
         TransformerModel,
+        Word2VecConfig,
+        Word2VecModel,
+        WordVectors,
+        load_word_vectors,
     )
     from regard.train.evaluate import evaluate_run
     from regard.train.recipe import Recipe, RecipeError, list_recipes, load_recipe

@@ -31,6 +31,10 @@ app = typer.Typer(
 )
 
 RunArgument = Annotated[str, typer.Argument(metavar="RUN", help="The folder of a run, such as runs/demo.")]
+VectorsArgument = Annotated[
+    str, typer.Argument(metavar="VECTORS", help="A run of word vectors, or a file of them in any usual format.")
+]
+VECTORS: dict[str, Any] = {"rich_help_panel": "Options of word vectors"}
 JsonOption = Annotated[bool, typer.Option("--json", help="Print the result as JSON, and everything else on stderr.")]
 
 
@@ -104,7 +108,7 @@ def train(
     if as_json:
         _print_json(metrics)
     else:
-        _print_results(metrics.get("evaluation", {}))
+        _print_results(metrics.get("evaluation", {}), loaded.task == "word-vectors")
 
 
 @app.command(
@@ -226,7 +230,7 @@ def generate(
 
 @app.command(rich_help_panel=MEASURE, epilog="Example: regard evaluate runs/multi30k-de-en --num-beams 1")
 def evaluate(
-    run: RunArgument,
+    run: Annotated[str, typer.Argument(metavar="RUN", help="The folder of a run, or any file of word vectors.")],
     overrides: Annotated[
         list[str] | None, typer.Argument(metavar="KEY=VALUE...", help="Other data, such as data.test.mine=my.tsv.")
     ] = None,
@@ -235,12 +239,47 @@ def evaluate(
     max_new_tokens: Annotated[int | None, typer.Option(min=1, help="The longest generated text.")] = None,
     length_penalty: Annotated[float | None, typer.Option(help="Above 0, the higher the longer.")] = None,
     batch_size: Annotated[int | None, typer.Option(min=1, help="Examples at once.")] = None,
+    similarity: Annotated[
+        list[str] | None,
+        typer.Option(metavar="[NAME=]FILE", help="Pairs of words with scores; repeatable.", **VECTORS),
+    ] = None,
+    analogies: Annotated[
+        list[str] | None, typer.Option(metavar="[NAME=]FILE", help="Questions in sections; repeatable.", **VECTORS)
+    ] = None,
+    categories: Annotated[
+        list[str] | None, typer.Option(metavar="[NAME=]FILE", help="Words in categories; repeatable.", **VECTORS)
+    ] = None,
+    analogy_method: Annotated[str | None, typer.Option(help="add (3CosAdd) or mul (3CosMul).", **VECTORS)] = None,
+    analogy_vocabulary: Annotated[
+        int | None, typer.Option(min=1, help="Analogies among so many of the most frequent words alone.", **VECTORS)
+    ] = None,
+    fold_case: Annotated[
+        bool | None, typer.Option("--fold-case/--keep-case", help="By default Paris is paris.", **VECTORS)
+    ] = None,
+    predictions: Annotated[
+        Path | None, typer.Option(help="A .jsonl file for what was predicted for each item.", **VECTORS)
+    ] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Measure a run on its recipe's data again; what is not given is as in its recipe."""
+    """Measure a run on its recipe's data, or word vectors on test sets; what is not given is as in the recipe."""
     settings = _given(
         num_beams=num_beams, max_new_tokens=max_new_tokens, length_penalty=length_penalty, batch_size=batch_size
     )
+    word_settings = _given(
+        analogy_method=analogy_method,
+        analogy_vocabulary=analogy_vocabulary,
+        fold_case=fold_case,
+        predictions=predictions,
+    )
+    files = {"similarity": similarity, "analogies": analogies, "categories": categories}
+    given = {kind: several for kind, several in files.items() if several}
+    from regard.train.records import holds_vectors
+
+    if holds_vectors(run):
+        _refuse(_given(split=split) | settings, f"'{run}' holds word vectors")
+        _evaluate_vectors(run, overrides or [], given, word_settings, as_json)
+        return
+    _refuse(given | word_settings, f"'{run}' holds no word vectors")
     if not (Path(run) / "recipe.yaml").is_file():
         raise CallError(f"There is no run in '{run}': give the folder that `regard train` wrote.")
     with _results_alone(as_json):
@@ -251,6 +290,27 @@ def evaluate(
         _print_json(results)
     else:
         _print_results(results)
+
+
+def _refuse(settings: dict[str, Any], reason: str) -> None:
+    if settings:
+        raise CallError(f"--{next(iter(settings)).replace('_', '-')} does not fit: {reason}.")
+
+
+def _evaluate_vectors(
+    path: str, overrides: list[str], files: dict[str, list[str]], settings: dict[str, Any], as_json: bool
+) -> None:
+    with _results_alone(as_json):
+        from regard.evaluation.vectors_report import report_table
+        from regard.evaluation.word_sets import name_files
+        from regard.train.evaluate_vectors import evaluate_vectors_at
+
+        sets = {kind: name_files(several, kind) for kind, several in files.items()}
+        results = evaluate_vectors_at(path, overrides, **sets, **settings)
+    if as_json:
+        _print_json(results)
+    else:
+        _write(report_table(results), None)
 
 
 @app.command("list", rich_help_panel=MEASURE, epilog="Example: regard list")
@@ -341,7 +401,12 @@ def _print_json(result: Any) -> None:
     _write(json.dumps(result, ensure_ascii=False, indent=2, default=str) + "\n", None)
 
 
-def _print_results(evaluation: dict[str, dict[str, Any]]) -> None:
+def _print_results(evaluation: dict[str, dict[str, Any]], of_vectors: bool = False) -> None:
+    if of_vectors and evaluation:
+        from regard.evaluation.vectors_report import report_table
+
+        _write(report_table(evaluation), None)
+        return
     for split, measures in evaluation.items():
         numbers = {name: value for name, value in measures.items() if not name.endswith("_signature")}
         shown = (f"{k} {v:.4g}" if isinstance(v, float) else f"{k} {v}" for k, v in numbers.items())
@@ -383,4 +448,5 @@ def main() -> None:
         sys.exit(2 if wrong_call else 1)
 
 
-import regard.plot_commands  # noqa: E402, F401  (last, since it adds its verbs to `app`)
+import regard.plot_commands  # noqa: E402, F401  (last, since they add their verbs to `app`)
+import regard.vector_commands  # noqa: E402, F401

@@ -1,15 +1,26 @@
-"""`regard plot`: pictures of trainings, attention, translations and positions."""
+"""`regard plot`: pictures of trainings, attention, translations, positions and word vectors."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
-from regard.cli import MEASURE, JsonOption, RunArgument, _given, _load, _print_json, _results_alone, _write, app
+from regard.cli import (
+    MEASURE,
+    JsonOption,
+    RunArgument,
+    VectorsArgument,
+    _given,
+    _load,
+    _print_json,
+    _results_alone,
+    _write,
+    app,
+)
 
 plot = typer.Typer(
     name="plot",
-    help="Draw curves, attention, BLEU by length, or positions.",
+    help="Draw curves, attention, BLEU by length, positions, or word vectors.",
     epilog="Example: regard plot curves runs/demo --output curves.png",
     no_args_is_help=True,
     context_settings={"help_option_names": ["-h", "--help"]},
@@ -116,6 +127,77 @@ def positions(
 
         path = plot_run_positions(run_or_recipe, output, number)
     _say(path, as_json)
+
+
+@plot.command(epilog="Example: regard plot vectors runs/wiki-skipgram king river blue --neighbours 8 -o words.png")
+def vectors(
+    vectors: VectorsArgument,
+    output: OutputOption,
+    words: Annotated[list[str] | None, typer.Argument(metavar="WORD...", help="The words.")] = None,
+    more: Annotated[
+        list[str] | None, typer.Option("--words", metavar="WORD...", help="The same: --words king queen.")
+    ] = None,
+    neighbours: Annotated[int, typer.Option(min=0, help="So many nearest neighbours of each too.")] = 0,
+    categories: Annotated[
+        str | None, typer.Option(metavar="FILE", help="Words with categories, as evaluate takes them, in colours.")
+    ] = None,
+    method: Annotated[list[str] | None, typer.Option(help="pca or tsne, or by default both; repeatable.")] = None,
+    seed: Annotated[int, typer.Option(help="Of t-SNE.")] = 0,
+    as_json: JsonOption = False,
+) -> None:
+    """Words in a plane, by PCA and t-SNE."""
+    with _results_alone(as_json):
+        from regard.evaluation.vector_pictures import plot_vectors, words_of_categories
+
+        table, chosen, groups = _checked_vectors(vectors, output), [*(more or []), *(words or [])], None
+        if categories is not None:
+            groups = words_of_categories(table, categories)
+        path = plot_vectors(
+            table, [*chosen, *(groups or {})], output, methods=method, neighbours=neighbours, groups=groups, seed=seed
+        )
+    _say(path, as_json)
+
+
+@plot.command(epilog="Example: regard plot analogies runs/wiki-skipgram man:woman king:queen -o analogies.png")
+def analogies(
+    vectors: VectorsArgument,
+    pairs: Annotated[list[str], typer.Argument(metavar="WORD:WORD...", help="Pairs, such as man:woman.")],
+    output: OutputOption,
+    as_json: JsonOption = False,
+) -> None:
+    """Pairs of words as arrows, which are parallel where the pairs are an analogy."""
+    with _results_alone(as_json):
+        from regard.evaluation.vector_pictures import parse_pairs, plot_analogies
+
+        read = parse_pairs(pairs)
+        path = plot_analogies(_checked_vectors(vectors, output), read, output)
+    _say(path, as_json)
+
+
+@plot.command(
+    "one-hot", epilog="Example: regard plot one-hot runs/wiki-skipgram hotel motel king queen -o one-hot.png"
+)
+def one_hot(
+    vectors: VectorsArgument,
+    words: Annotated[list[str], typer.Argument(metavar="WORD...", help="The words.")],
+    output: OutputOption,
+    as_json: JsonOption = False,
+) -> None:
+    """How alike words are as one-hot vectors, where hotel is as far from motel as from any word, and as embeddings."""
+    with _results_alone(as_json):
+        from regard.evaluation.vector_pictures import plot_one_hot
+
+        path = plot_one_hot(_checked_vectors(vectors, output), words, output)
+    _say(path, as_json)
+
+
+def _checked_vectors(path: str, output: Path) -> Any:
+    """The vectors at a place, read when the picture's file is known to be possible."""
+    from regard.evaluation.drawing import check_format
+    from regard.modeling.word_vectors import load_word_vectors
+
+    check_format(output)
+    return load_word_vectors(path)
 
 
 def _say(path: Path, as_json: bool) -> None:

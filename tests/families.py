@@ -19,6 +19,7 @@ import regard.modeling as modeling
 
 PAD, BOS, EOS = 0, 1, 2
 FIRST_WORD = 5
+ANY_KIND = ("encoder", "decoder", "seq2seq", "table")
 IGNORE = -100
 
 Batch = dict[str, torch.Tensor]
@@ -35,11 +36,15 @@ class Entry:
         settings: fields of the configuration.
         auto_class: the auto class that it answers to.
         make_labels: (config, batch, length, generator) to the arguments that give a loss.
-        kind: "encoder", "decoder" or "seq2seq": what a position may see, and which arguments carry the input.
+        kind: "encoder", "decoder" or "seq2seq": what a position may see, and which arguments carry the input; or
+            "table" for static word vectors, which have no positions, masks or layers: only tests that ask for it get
+            it.
         label_names: what `find_labels` must say.
         token_loss: the loss is taken over a vocabulary at several positions, so `loss_only` skips positions, labels of
             -100 are ignored, and label smoothing acts.
         generates: has `generate`.
+        attends: has attention, and so maps of it.
+        has_base: wraps a base model as `model`, which has a class and an entry of its own.
     """
 
     model_class: type[PreTrainedModel]
@@ -52,6 +57,8 @@ class Entry:
     label_names: tuple[str, ...] = ("labels",)
     token_loss: bool = False
     generates: bool = False
+    attends: bool = True
+    has_base: bool = True
 
     def __str__(self) -> str:
         return f"{self.model_class.__name__}-{self.variant}"
@@ -91,7 +98,7 @@ class Entry:
         generator = torch.Generator().manual_seed(seed)
         config = self.config()
         inputs = {"input_ids": words(config, (batch, length), generator)}
-        if config.type_vocab_size:
+        if getattr(config, "type_vocab_size", 0):
             inputs["token_type_ids"] = torch.randint(config.type_vocab_size, (batch, length), generator=generator)
         if self.kind == "seq2seq":
             inputs["decoder_input_ids"] = words(config, (batch, target_length or length - 1), generator)
@@ -219,6 +226,22 @@ SEQ2SEQ_VARIANTS = {
     "shared-llama": {**VARIANTS["llama"], "cross_attention_key_value": "shared"},
 }
 
+# Without word dropout, which would draw anew in each of two passes that a test compares.
+DAN_SETTINGS = {
+    "vocab_size": 41,
+    "hidden_size": 16,
+    "intermediate_size": 24,
+    "num_hidden_layers": 2,
+    "word_dropout": 0.0,
+    "num_labels": 3,
+}
+DAN_VARIANTS = {
+    "paper": {},
+    "bare": {"num_hidden_layers": 1, "hidden_act": "gelu", "initializer_range": 0.02},
+}
+
+TABLE_SETTINGS = {"vocab_size": 41, "hidden_size": 16}
+
 FAMILIES = [
     {
         "config_class": modeling.TransformerEncoderConfig,
@@ -288,6 +311,49 @@ FAMILIES = [
             },
         ],
     },
+    {
+        "config_class": modeling.DANConfig,
+        "kind": "encoder",
+        "settings": DAN_SETTINGS,
+        "variants": DAN_VARIANTS,
+        "heads": [
+            {
+                "model_class": modeling.DANForSequenceClassification,
+                "auto_class": "AutoModelForSequenceClassification",
+                "make_labels": class_labels,
+                "attends": False,
+                "has_base": False,
+            },
+        ],
+    },
+    {
+        "config_class": modeling.Word2VecConfig,
+        "kind": "table",
+        "settings": TABLE_SETTINGS,
+        "variants": {
+            "paper": {},
+            "cbow": {"architecture": "cbow", "objective": "full-softmax", "cbow_mean": False},
+            "tree": {"objective": "hierarchical-softmax", "initializer_range": 0.02},
+        },
+        "heads": [
+            {"model_class": modeling.Word2VecModel, "auto_class": "AutoModel", "attends": False, "has_base": False},
+        ],
+    },
+    {
+        "config_class": modeling.GloVeConfig,
+        "kind": "table",
+        "settings": TABLE_SETTINGS,
+        "variants": {"paper": {}},
+        "heads": [
+            {
+                "model_class": modeling.GloVeModel,
+                "auto_class": "AutoModel",
+                "label_names": (),
+                "attends": False,
+                "has_base": False,
+            },
+        ],
+    },
 ]
 
 ENTRIES = [
@@ -305,7 +371,8 @@ ENTRIES = [
 
 
 def select(**flags) -> list[Entry]:
-    """The entries whose flags have these values; a tuple allows several."""
+    """The entries whose flags have these values; a tuple allows several. Without a kind, all but tables."""
+    flags.setdefault("kind", ("encoder", "decoder", "seq2seq"))
 
     def fits(entry: Entry) -> bool:
         return all(

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 import regard
-from regard import TransformerConfig, TransformerForConditionalGeneration, load_run, translate
+from regard import TransformerConfig, TransformerForConditionalGeneration, Word2VecModel, load_run, translate
 from regard.train.tokenization import train_tokenizer
 
 # A blank line, leading spaces, a carriage return before the end of a line, a separator that is no end of a line
@@ -83,10 +83,15 @@ def test_the_code_of_the_readme_runs(folder):
     """The blocks as they stand, but for the network: what is pushed is saved."""
     readme = Path(regard.__file__).resolve().parent.parent / "README.md"
     blocks = re.findall(r"```python\n(.*?)```", readme.read_text("utf-8"), flags=re.DOTALL)
-    assert len(blocks) == 2
+    assert len(blocks) == 3
+    vectors = Word2VecModel.from_vocabulary(
+        ["madrid", "france", "spain", "paris", "oslo", "norway"], [6, 5, 4, 3, 2, 1]
+    )
+    vectors.save_pretrained(folder / "runs" / "wiki-skipgram")
     for code in blocks:
         code = code.replace("part.push_to_hub(", "part.save_pretrained(")
         result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=folder, timeout=120)
         assert result.returncode == 0, result.stderr
     assert (folder / "my-name" / "en-tr" / "modeling_seq2seq.py").is_file()
     load_run(folder / "my-name" / "en-tr")
+    assert (folder / "vectors.txt").read_text().startswith("6 100\n")

@@ -2,13 +2,13 @@
 
 import pytest
 import torch
-from transformers import DynamicCache
+from transformers import DynamicCache, PreTrainedModel
 from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 
 from regard.modeling.attention import dot_product_attention
 from regard.modeling.positions import sinusoidal_table
 
-from .families import PAD, Entry, every, listening, output_of, select
+from .families import ENTRIES, PAD, Entry, every, listening, output_of
 
 KERNELS = ["eager", "sdpa"]
 
@@ -121,7 +121,7 @@ def test_flex_attention(entry: Entry, monkeypatch):
 # What a model returns beside its output
 
 
-@every(variant=("paper", "llama", "shared"))
+@every(attends=True, variant=("paper", "llama", "shared"))
 def test_attention_maps_and_hidden_states(entry: Entry):
     inputs = entry.inputs(batch=2, length=7)
     model = entry.model(attn_implementation="eager")
@@ -429,8 +429,9 @@ def test_every_variant_is_registered_for_every_class():
     """Guards the registry itself: a class of the package without an entry would be tested by nothing."""
     import regard.modeling as modeling
 
-    classes = {getattr(modeling, name) for name in modeling.__all__ if not name.endswith("Config")}
-    assert classes == {entry.model_class for entry in select()}
+    public = [getattr(modeling, name) for name in modeling.__all__]
+    classes = {each for each in public if isinstance(each, type) and issubclass(each, PreTrainedModel)}
+    assert classes == {entry.model_class for entry in ENTRIES}
 
 
 @every(kind="decoder", auto_class=("AutoModel", "AutoModelForCausalLM"))

@@ -16,7 +16,7 @@ import regard.modeling as modeling
 from regard.modeling.layers import FeedForward
 from regard.modeling.positions import rotary_frequencies, sinusoidal_table
 
-from .families import ENTRIES, Entry, every, listening, output_of, select
+from .families import ANY_KIND, ENTRIES, Entry, every, listening, output_of, select
 
 FULL_FAMILIES = [entry for entry in ENTRIES if entry.auto_class == "AutoModel"]
 CONFIGS = [modeling.TransformerEncoderConfig, modeling.TransformerDecoderConfig, modeling.TransformerConfig]
@@ -43,7 +43,7 @@ def assert_same_state(left: nn.Module, right: nn.Module) -> None:
 # Weights and buffers
 
 
-@every()
+@every(kind=ANY_KIND)
 def test_round_trip_is_bit_equal(entry: Entry, tmp_path):
     model = entry.model(perturbed=False)
     fill_with_distinct_constants(model)
@@ -70,7 +70,7 @@ def test_base_weights_load_into_each_head(entry: Entry, tmp_path):
         assert not any(name.startswith("model.") for name in info["missing_keys"]), info["missing_keys"]
 
 
-@every(has_loss=True, variant=("paper", "llama"))
+@every(has_loss=True, has_base=True, variant=("paper", "llama"))
 def test_head_weights_load_into_the_base(entry: Entry, tmp_path):
     model = entry.model()
     model.save_pretrained(tmp_path)
@@ -133,7 +133,8 @@ def expected_spread(model: nn.Module, name: str, module: nn.Module) -> float:
         return module.weight.shape[1] ** -0.5 if number is None else number
     fan_out, fan_in = module.weight.shape
     spread = math.sqrt(2 / (fan_in + fan_out)) if number is None else number
-    if config.norm_position == "pre" and name.endswith(("out_proj", "down_proj")) and ".layers." in f".{name}":
+    residual = name.endswith(("out_proj", "down_proj")) and ".layers." in f".{name}"
+    if getattr(config, "norm_position", None) == "pre" and residual:
         if config.is_encoder_decoder:
             side = "encoder" if "encoder.layers" in name else "decoder"
             writers = 2 * config.encoder_layers if side == "encoder" else 3 * config.decoder_layers
@@ -199,6 +200,8 @@ def other_value(name: str, value):
         "position_base": 100000.0,
         "eos_token_id": [2, 7],
         "is_encoder_decoder": True,
+        "architecture": "cbow",
+        "objective": "full-softmax",
     }
     if name in chosen:
         return chosen[name]
@@ -225,7 +228,7 @@ def comparable(config) -> dict:
     return {key: value for key, value in config.to_dict().items() if key != "transformers_version"}
 
 
-@pytest.mark.parametrize("config_class", CONFIGS)
+@pytest.mark.parametrize("config_class", [*CONFIGS, modeling.Word2VecConfig, modeling.GloVeConfig])
 def test_every_field_survives(config_class, tmp_path):
     base_defaults = PreTrainedConfig()
     changed = config_class()
@@ -245,7 +248,7 @@ def test_every_field_survives(config_class, tmp_path):
     assert comparable(config_class.from_pretrained(tmp_path)) == comparable(changed)
 
 
-@pytest.mark.parametrize("config_class", CONFIGS)
+@pytest.mark.parametrize("config_class", [*CONFIGS, modeling.Word2VecConfig, modeling.GloVeConfig])
 def test_config_without_arguments_and_unknown_arguments(config_class, tmp_path):
     config = config_class()
     assert config.model_type in repr(config)
@@ -328,7 +331,7 @@ def test_class_attributes_that_the_library_reads():
         for flag in ("sdpa", "flash_attn", "flex_attn", "attention_backend"):
             assert getattr(model_class, f"_supports_{flag}") is True
         assert model_class._can_compile_fullgraph
-        assert model_class.supports_gradient_checkpointing
+        assert model_class.supports_gradient_checkpointing is (entry.kind != "table")  # no layers to checkpoint
         assert model_class.config_class is entry.config_class
         assert model_class.config_class.model_type.startswith("regard-")
 
@@ -399,7 +402,7 @@ def test_resizing_to_a_multiple(entry: Entry):
 # Compiled models
 
 
-@every(variant="paper")
+@every(kind=ANY_KIND, variant="paper")
 def test_compiled_models_save_plain_keys(entry: Entry, tmp_path):
     model = entry.model()
     plain = set(model.state_dict())
@@ -417,7 +420,7 @@ def test_compiled_models_save_plain_keys(entry: Entry, tmp_path):
 # Arguments by name
 
 
-@every()
+@every(kind=ANY_KIND)
 def test_labels_are_recognised(entry: Entry):
     from transformers.utils.generic import find_labels
 

@@ -230,7 +230,7 @@ def test_gradient_checkpointing_updates_no_cache_twice(entry: Entry, name):
     assert cache.get_seq_length() in (0, 7)  # left out, or filled once; never 14
 
 
-@every(has_loss=True, variant="paper")
+@every(has_loss=True, has_base=True, variant="paper")
 def test_frozen_backbone_trains_the_head(entry: Entry):
     model = entry.model(tie_word_embeddings=False, dropout=0.0).train()
     model.model.requires_grad_(False)

@@ -88,7 +88,7 @@ def test_a_wheel_holds_every_file_and_works(tmp_path):
     home, modeling, recipe = run("-c", code, cwd=tmp_path, env=environment).stdout.split()
     site = tmp_path / "site" / "regard"
     assert (home, modeling) == (str(site / "__init__.py"), str(site / "modeling" / "__init__.py"))
-    assert recipe == "sst2-encoder"
+    assert recipe == "sst2-dan"
 
 
 # --- the command -----------------------------------------------------------------------------------------------------

@@ -1,5 +1,6 @@
 """From a checked recipe to the objects of a training: arguments, tokenizer, model."""
 
+import dataclasses
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -27,6 +28,7 @@ MODEL_CLASSES = {
     ("masked-lm", "encoder"): "TransformerEncoderForMaskedLM",
     ("sequence-classification", "encoder"): "TransformerEncoderForSequenceClassification",
     ("sequence-classification", "decoder"): "TransformerDecoderForSequenceClassification",
+    ("sequence-classification", "dan"): "DANForSequenceClassification",
 }
 DEFAULT_LOGGING_STEPS = 50
 DEFAULT_CHECKPOINTS_KEPT = 2
@@ -109,7 +111,9 @@ def load_tokenizer(path: str) -> PreTrainedTokenizerBase:
 
 def build_tokenizer(recipe: Recipe, train_split: Any) -> PreTrainedTokenizerBase:
     """A tokenizer trained on the training split, as the recipe says."""
-    section = recipe.tokenizer
+    section, options = recipe.tokenizer, TASK_OPTIONS[recipe.task]
+    if recipe.model["type"] == "dan":
+        options = options | {"template": "none"}  # a mean of words, not of marks around them
     return train_tokenizer(
         _texts(train_split, section.max_texts),
         section.kind,
@@ -119,7 +123,7 @@ def build_tokenizer(recipe: Recipe, train_split: Any) -> PreTrainedTokenizerBase
         min_frequency=section.min_frequency,
         max_length=section.max_length,
         return_token_type_ids=recipe.model.get("type_vocab_size", 0) > 1,
-        **TASK_OPTIONS[recipe.task],
+        **options,
     )
 
 
@@ -176,6 +180,8 @@ def build_model(
     config = model_config(recipe, settings)
     set_seed(recipe.training.get("seed", 42))
     model = getattr(regard.modeling, MODEL_CLASSES[recipe.task, recipe.model["type"]])(config)
+    if recipe.model.get("freeze_embeddings"):
+        model.get_input_embeddings().weight.requires_grad_(False)
     if model.can_generate():
         model.generation_config = generation_settings(recipe, model)
     return model
@@ -183,14 +189,18 @@ def build_model(
 
 def model_settings(recipe: Recipe) -> dict[str, Any]:
     """What a recipe says of its model's config: its section, and as many positions as its sequences take."""
-    given = {key: value for key, value in recipe.model.items() if key != "type"}
-    return {"max_position_embeddings": longest_sequence(recipe)} | given
+    fields = {field.name for field in dataclasses.fields(_config_class(recipe))} | {"num_labels"}
+    settings = {"max_position_embeddings": longest_sequence(recipe)} | recipe.model
+    return {key: value for key, value in settings.items() if key in fields}
 
 
 def model_config(recipe: Recipe, settings: dict[str, Any] | None = None) -> PreTrainedConfig:
     """The config of a recipe's model, by its `model_settings` where no others are given."""
-    config_class = getattr(regard.modeling, CONFIG_CLASSES[recipe.model["type"]])
-    return config_class(**model_settings(recipe) if settings is None else settings)
+    return _config_class(recipe)(**model_settings(recipe) if settings is None else settings)
+
+
+def _config_class(recipe: Recipe) -> type[PreTrainedConfig]:
+    return getattr(regard.modeling, CONFIG_CLASSES[recipe.model["type"]])
 
 
 def longest_sequence(recipe: Recipe) -> int:

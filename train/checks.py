@@ -17,12 +17,16 @@ from typing import Any
 from regard.train.sections import (
     BUILTIN_DATA,
     CONFIG_CLASSES,
+    EMBEDDING_KEYS,
     HOLD_OUT,
     NUM_SPECIAL_TOKENS,
     PACKINGS,
     RESERVED_TRAINING_KEYS,
     TASKS,
     TOKENIZER_KINDS,
+    VECTOR_TRAINING_KEYS,
+    WORD_SETS,
+    WORD_VECTORS,
     DataSection,
     EvaluationSection,
     Recipe,
@@ -56,6 +60,8 @@ def check_recipe(values: dict[str, Any]) -> Recipe:
         raise RecipeError(f"name: '{values['name']}' is no name for a folder: use letters, digits, '-', '_' and '.'.")
     _check_choice(values["task"], TASKS, "task")
 
+    if values["task"] == WORD_VECTORS:
+        _settle_words(values["tokenizer"], values["model"])
     held_out = values["data"].get("validation")
     if isinstance(held_out, int) and not isinstance(held_out, bool):
         values["data"]["validation"] = str(held_out)  # data.validation=1000: so many rows of the training data
@@ -86,8 +92,33 @@ def _check_task(recipe: Recipe) -> None:
         raise RecipeError(f"model.type: the task {recipe.task} takes {_either(task.model_types)}, not '{model_type}'.")
 
 
+def _settle_words(tokenizer: dict[str, Any], model: dict[str, Any]) -> None:
+    """What word vectors ask of the tokenizer: words, as many as there are if nothing else is said."""
+    plain = TokenizerSection()
+    for key in ("min_frequency", "path", "max_texts"):
+        if tokenizer.get(key, getattr(plain, key)) != getattr(plain, key):
+            end = "model.min_count says how often a word must occur" if key == "min_frequency" else "leave it out"
+            raise RecipeError(f"tokenizer.{key} is not for word vectors, whose words are those of the text: {end}.")
+    if tokenizer.setdefault("kind", "word") != "word":
+        raise RecipeError(f"tokenizer.kind: word vectors take 'word', not {tokenizer['kind']!r}.")
+    tokenizer.setdefault("vocab_size", None)
+    for key in ("vocab_size", "vocabulary_bytes", "huffman_depth"):
+        if key in model:
+            end = ": tokenizer.vocab_size is the most words that have a vector" if key == "vocab_size" else ""
+            raise RecipeError(f"model.{key} follows from the text{end}.")
+
+
 def _check_tokenizer(recipe: Recipe) -> None:
     tokenizer = recipe.tokenizer
+    if recipe.task == WORD_VECTORS:
+        _check_least(
+            tokenizer, "tokenizer", max_length=1, **({} if tokenizer.vocab_size is None else {"vocab_size": 2})
+        )
+        if tokenizer.pattern is not None:
+            _check_pattern(tokenizer)
+        return
+    if tokenizer.vocab_size is None:
+        raise RecipeError("tokenizer.vocab_size: null is for word vectors; a number is needed here.")
     if tokenizer.path is not None:
         _leave_out_what_a_tokenizer_settles(tokenizer)
     _check_choice(tokenizer.kind, TOKENIZER_KINDS, "tokenizer.kind")
@@ -140,6 +171,12 @@ def _check_data(recipe: Recipe) -> None:
                 f"data.{name}: {getattr(data, name)} leaves no room for text beside the special tokens: at least "
                 f"{special + 1}."
             )
+    _check_phrases(recipe)
+    if recipe.task == WORD_VECTORS and (data.validation is not None or data.test):
+        raise RecipeError(
+            f"data.{'validation' if data.validation is not None else 'test'}: word vectors are measured on the files "
+            "of evaluation.similarity, evaluation.analogies and evaluation.categories, not on text: leave it out."
+        )
     if data.max_tokens_per_batch is not None:
         _check_least(data, "data", max_tokens_per_batch=1)
     if not 0 < data.mask_probability < 1:
@@ -147,6 +184,15 @@ def _check_data(recipe: Recipe) -> None:
     _check_bpe_dropout(recipe)
     if data.path is not None and data.path.startswith("builtin:"):
         _check_choice(data.path, BUILTIN_DATA, "data.path")
+
+
+def _check_phrases(recipe: Recipe) -> None:
+    data = recipe.data
+    if data.phrases and recipe.task != WORD_VECTORS:
+        raise RecipeError(f"data.phrases is for the task word-vectors, not for {recipe.task}: leave it out.")
+    for key, value in [*(("phrases", threshold) for threshold in data.phrases), ("phrase_delta", data.phrase_delta)]:
+        if not value >= 0:
+            raise RecipeError(f"data.{key}: {value} is not a number of at least 0.")
 
 
 def _check_bpe_dropout(recipe: Recipe) -> None:
@@ -170,6 +216,11 @@ def _check_evaluation(recipe: Recipe) -> None:
     evaluation, fitting = recipe.evaluation, TASKS[recipe.task].metrics
     _check_least(evaluation, "evaluation", num_beams=1, max_new_tokens=1, batch_size=1)
     _check_least(evaluation, "evaluation", average_checkpoints=0, samples=0)
+    if recipe.task == WORD_VECTORS and evaluation.metrics:
+        raise RecipeError(
+            f"evaluation.metrics: '{evaluation.metrics[0]}' does not fit word vectors: name files in "
+            "evaluation.similarity, evaluation.analogies or evaluation.categories."
+        )
     if evaluation.metrics and recipe.data.validation is None and not recipe.data.test:
         raise RecipeError(
             f"evaluation.metrics: {', '.join(evaluation.metrics)} cannot be measured: neither data.validation nor "
@@ -202,6 +253,25 @@ def _check_evaluation(recipe: Recipe) -> None:
             f"data.validation: '{recipe.data.validation}' holds out rows, and with evaluation.group_references some "
             "of an item's right answers would stay in training: give a file that is split by item."
         )
+    _check_word_sets(recipe)
+
+
+def _check_word_sets(recipe: Recipe) -> None:
+    """Their files are read before training, by `regard.train.evaluate_vectors`."""
+    from regard.evaluation.word_analogies import METHODS
+    from regard.evaluation.word_sets import check_sets
+
+    evaluation = recipe.evaluation
+    sets = {kind: getattr(evaluation, kind) for kind in WORD_SETS}
+    if given := next((kind for kind, files in sets.items() if files and recipe.task != WORD_VECTORS), None):
+        raise RecipeError(f"evaluation.{given} measures word vectors, and the task is {recipe.task}: leave it out.")
+    try:
+        check_sets(sets)
+    except ValueError as error:
+        raise RecipeError(f"evaluation: {error}") from error
+    _check_choice(evaluation.analogy_method, METHODS, "evaluation.analogy_method")
+    if evaluation.analogy_vocabulary is not None:
+        _check_least(evaluation, "evaluation", analogy_vocabulary=1)
 
 
 def _check_moses_language(language: str | None) -> None:
@@ -218,14 +288,47 @@ def _check_moses_language(language: str | None) -> None:
         )
 
 
+def _check_vector_training(recipe: Recipe) -> None:
+    training, glove = recipe.training, recipe.model["type"] == "glove"
+    _check_keys(training, VECTOR_TRAINING_KEYS, "training.", "argument")
+    for key in ("min_learning_rate", "per_device_train_batch_size", "engine", "logging_steps", "save_steps"):
+        if glove and key in training:
+            raise RecipeError(f"training.{key} is for word2vec; GloVe is trained, logged and saved by epochs.")
+    for key, value in training.items():
+        training[key] = _typed(value, VECTOR_TRAINING_KEYS[key], f"training.{key}")
+    for key in ("num_train_epochs", "workers", "per_device_train_batch_size", "logging_steps", "save_steps"):
+        if training.get(key) is not None and training[key] < 1:
+            raise RecipeError(f"training.{key}: {training[key]} is less than 1.")
+    for key in ("learning_rate", "min_learning_rate"):
+        if not training.get(key, 0) >= 0:
+            raise RecipeError(f"training.{key}: {training[key]} is not a number of at least 0.")
+    _check_choice(training.get("engine", "numba"), ("numba", "torch"), "training.engine")
+    strategies = ("no", "epoch") if glove else ("no", "epoch", "steps")
+    _check_choice(training.get("save_strategy", "epoch"), strategies, "training.save_strategy")
+    if "per_device_train_batch_size" in training and training.get("engine") != "torch":
+        raise RecipeError(
+            "training.per_device_train_batch_size is for training.engine: torch, which learns in batches."
+        )
+    if training.get("save_strategy") == "steps" and "save_steps" not in training:
+        raise RecipeError("training.save_steps is missing: training.save_strategy is 'steps'.")
+    if recipe.model.get("objective") == "full-softmax":
+        raise RecipeError(
+            "model.objective: 'full-softmax' compares each word with the whole vocabulary and is trained by "
+            "transformers' Trainer in Python: choose 'negative-sampling' or 'hierarchical-softmax'."
+        )
+
+
 def _check_training(recipe: Recipe) -> None:
     from regard.train.muon import MUON, muon_options
 
     training, data, evaluation = recipe.training, recipe.data, recipe.evaluation
-    fields = _training_fields()
     for key, reason in RESERVED_TRAINING_KEYS.items():
         if key in training:
             raise RecipeError(f"training.{key} does not belong in a recipe: {reason}.")
+    if recipe.task == WORD_VECTORS:
+        _check_vector_training(recipe)
+        return
+    fields = _training_fields()
     _check_keys(training, fields, "training.", "argument")
     if training.get("optim") == MUON:  # ours, beside those of TrainingArguments
         fields = fields | {"optim": str, "optim_args": str | None}
@@ -297,10 +400,14 @@ def _check_model(recipe: Recipe) -> None:
     config_class, hints = _config_fields(recipe.model["type"])
     if recipe.task == "sequence-classification":
         hints["num_labels"] = int  # a property of every config, not a field; taken from the data where it is not given
+    fields = set(hints)
+    if recipe.task != WORD_VECTORS:
+        hints = EMBEDDING_KEYS | hints
     given = {key: value for key, value in recipe.model.items() if key != "type"}
     _check_keys(given, hints, "model.", "key")
     given = {key: _typed(value, hints[key], f"model.{key}") for key, value in given.items()}
     recipe.model = {"type": recipe.model["type"], **given}
+    given = {key: value for key, value in given.items() if key in fields}
     if tokenizer.path is None and given.get("vocab_size", tokenizer.vocab_size) != tokenizer.vocab_size:
         raise RecipeError(
             f"model.vocab_size: {given['vocab_size']} differs from tokenizer.vocab_size, {tokenizer.vocab_size}: "
@@ -311,10 +418,10 @@ def _check_model(recipe: Recipe) -> None:
     if "hidden_act" in given:
         _check_choice(given["hidden_act"], _activations(), "model.hidden_act")
     try:
-        config = config_class(**{"vocab_size": tokenizer.vocab_size} | given)
+        config = config_class(**({"vocab_size": tokenizer.vocab_size} if recipe.task != WORD_VECTORS else {}) | given)
     except Exception as error:  # the library's strict configs raise classes of their own, with the sentence as cause
         raise RecipeError(f"model: {' '.join(str(error.__cause__ or error).split())}") from error
-    if config.position_embedding_type == "learned" and "max_position_embeddings" in given:
+    if getattr(config, "position_embedding_type", None) == "learned" and "max_position_embeddings" in given:
         keys = {
             "translation": ("data.max_source_length", "data.max_target_length", "evaluation.max_new_tokens"),
             "sequence-classification": ("data.max_length",),

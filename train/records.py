@@ -10,6 +10,7 @@ from typing import Any
 from regard.evaluation.files import replacing
 
 METRICS, HISTORY, LOSS_CURVE = "metrics.json", "history.json", "loss_curve.png"
+VECTOR_MODEL_TYPES = ("regard-word2vec", "regard-glove")
 
 
 def write_json(path: str | os.PathLike[str], content: Any) -> None:
@@ -20,6 +21,17 @@ def write_json(path: str | os.PathLike[str], content: Any) -> None:
 
 def read_json(path: str | os.PathLike[str]) -> Any:
     return json.loads(Path(path).read_text(encoding="utf-8"))
+
+
+def holds_vectors(path: str | os.PathLike[str]) -> bool:
+    """Whether there are word vectors: a file, or a folder whose model is a table of them."""
+    config = Path(path) / "config.json"
+    if not config.is_file():
+        return Path(path).is_file()
+    try:
+        return json.loads(config.read_text(encoding="utf-8")).get("model_type") in VECTOR_MODEL_TYPES
+    except (ValueError, AttributeError):
+        return False  # what reads the model says what is wrong with it
 
 
 def environment() -> dict[str, Any]:

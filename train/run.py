@@ -3,6 +3,7 @@
 import shutil
 import sys
 from collections.abc import Iterator
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -25,14 +26,16 @@ from regard.train.building import (
 from regard.train.callbacks import TensorBoard, duration, quiet_libraries
 from regard.train.collators import EpochCollator, TellEpoch, collator_for
 from regard.train.data import load_splits, prepare_splits
+from regard.train.embeddings import describe_start, read_embeddings, start_from_embeddings
 from regard.train.preprocessing import DataReport
 from regard.train.recipe import RUN_RECIPE, load_recipe
-from regard.train.records import HISTORY, LOSS_CURVE, METRICS, environment, write_json
-from regard.train.sections import Recipe, RecipeError
+from regard.train.records import HISTORY, LOSS_CURVE, METRICS, environment, read_json, write_json
+from regard.train.sections import WORD_VECTORS, Recipe, RecipeError
 from regard.train.trainer import RegardTrainer
 
 LOGS = "logs"
 TOKENIZER = "tokenizer.json"
+START = "embeddings.json"  # how a model began from word vectors
 # What a resumed run may change of its recipe: how long and how often, not what is computed.
 CHANGEABLE = {
     "num_train_epochs",
@@ -46,6 +49,7 @@ CHANGEABLE = {
     "save_steps",
     "save_total_limit",
     "per_device_eval_batch_size",
+    "workers",  # of word vectors
 }
 
 
@@ -70,8 +74,16 @@ def train(
         TrainingDiverged: when the loss is not a number any more.
     """
     run = Path(output_dir) if output_dir is not None else Path("runs") / recipe.name
+    if recipe.task == WORD_VECTORS:
+        if find_spec("numba") is None:
+            raise RecipeError(
+                "The task word-vectors needs numba, which is not installed: pip install 'regard[vectors]'."
+            )
+        from regard.train.vectors_run import train_vectors
+
+        return train_vectors(recipe, run, resume, overwrite)
     args = training_arguments(recipe, str(run))
-    _check_folder(run, recipe, resume, overwrite)
+    check_folder(run, recipe, resume, overwrite)
     with quiet_libraries():
         return _train(recipe, run, args, resume, overwrite)
 
@@ -95,7 +107,12 @@ def _train(recipe: Recipe, run: Path, args: TrainingArguments, resume: bool, ove
 # --- before ----------------------------------------------------------------------------------------------------------
 
 
-def _check_folder(run: Path, recipe: Recipe, resume: bool, overwrite: bool) -> None:
+def check_folder(run: Path, recipe: Recipe, resume: bool, overwrite: bool) -> None:
+    """Refuses a folder that cannot become this run.
+
+    Raises:
+        RecipeError: it holds another run, a finished one, something else, or nothing to resume.
+    """
     # A recipe alone may be someone's own, in a folder that must not be deleted.
     is_run = all((run / name).is_file() for name in (RUN_RECIPE, TOKENIZER))
     if run.exists() and not run.is_dir():
@@ -112,6 +129,15 @@ def _check_folder(run: Path, recipe: Recipe, resume: bool, overwrite: bool) -> N
         )
     elif not is_run and run.is_dir() and any(run.iterdir()):
         raise RecipeError(f"The folder '{run}' holds something that is not a run: choose another one with --output.")
+
+
+def remove_run(run: Path) -> None:
+    """Deletes a run, if there is one; killed in between, no half of it is left."""
+    if run.is_dir():
+        replaced = run.with_name(f".{run.name}.replaced")
+        shutil.rmtree(replaced, ignore_errors=True)
+        run.rename(replaced)
+        shutil.rmtree(replaced)
 
 
 def _check_same(before: Recipe, now: Recipe, run: Path) -> None:
@@ -145,11 +171,13 @@ def _prepare(
         if main and resume:
             checkpoints.tidy(run)  # before any process looks for the last one
         before = checkpoints.last_checkpoint(run) if resume else None
+        vectors = read_embeddings(recipe) if before is None else None
         if main and before is None:
             tokenizer = existing or build_tokenizer(recipe, splits["train"])
         else:  # from the checkpoint, which is complete: the run's own may have been half written
             tokenizer = AutoTokenizer.from_pretrained(before or run, trust_remote_code=False)
         model = build_model(recipe, tokenizer, labels)
+        start = start_from_embeddings(recipe, model, tokenizer, vectors) if vectors is not None else None
         collator = collator_for(recipe, tokenizer, model)
         prepared, report = prepare_splits(splits, recipe, tokenizer)
         train_dataset = prepared["train"]
@@ -159,15 +187,15 @@ def _prepare(
             train_dataset = batch_by_tokens(train_dataset, recipe.data.max_tokens_per_batch)
             report.splits["train"].pad_share = train_dataset.pad_share
         if main:
-            if overwrite and run.is_dir():
-                replaced = run.with_name(f".{run.name}.replaced")  # killed in between, no half of a run is left
-                shutil.rmtree(replaced, ignore_errors=True)
-                run.rename(replaced)
-                shutil.rmtree(replaced)
+            if overwrite:
+                remove_run(run)
             run.mkdir(parents=True, exist_ok=True)
             (run / METRICS).unlink(missing_ok=True)  # from here on the run is not finished
             recipe.save(run / RUN_RECIPE)
             tokenizer.save_pretrained(run)
+            if start is not None:
+                write_json(run / START, start)
+                _say(describe_start(start))
     callbacks = [TellEpoch(collator)] if isinstance(collator, EpochCollator) else []
     if wants_tensorboard(recipe):
         callbacks.append(TensorBoard(str(run / LOGS)))
@@ -278,6 +306,8 @@ def _evaluate_and_record(
     }
     if any("loss" in entry or "eval_loss" in entry for entry in history):  # a run shorter than logging_steps has none
         plot_history(history, run / LOSS_CURVE)
+    if recipe.model.get("embeddings"):
+        metrics["model"]["embeddings"] = read_json(run / START)
     write_json(run / METRICS, metrics)
     write_card(run)
     return metrics

@@ -12,6 +12,8 @@ from regard.train.yaml_io import write_yaml
 TOKENIZER_KINDS = ("byte-bpe", "wordpiece", "unigram", "word", "char")
 PACKINGS = ("blocks", "documents")
 NUM_SPECIAL_TOKENS = 5  # <pad> <s> </s> <unk> <mask>
+WORD_VECTORS = "word-vectors"  # the task
+WORD_SETS = ("similarity", "analogies", "categories")  # what word vectors are measured on
 BUILTIN_DATA = ("builtin:turkish",)
 HOLD_OUT = re.compile(r"(\d+(?:\.\d+)?)%(?:, at most (\d+))?|(\d+)")  # "5%", "5%, at most 1000" or "1000"
 
@@ -19,6 +21,9 @@ CONFIG_CLASSES = {
     "transformer": "TransformerConfig",
     "encoder": "TransformerEncoderConfig",
     "decoder": "TransformerDecoderConfig",
+    "word2vec": "Word2VecConfig",
+    "glove": "GloVeConfig",
+    "dan": "DANConfig",
 }
 
 
@@ -50,9 +55,13 @@ TASKS = {
     "causal-lm": Task(("decoder",), ("text",), (), ("perplexity", "word_perplexity")),
     "masked-lm": Task(("encoder",), ("text",), (), ("perplexity", "pseudo_perplexity")),
     "sequence-classification": Task(
-        ("encoder", "decoder"), ("text", "label"), ("text_pair",), ("accuracy", "f1", "matthews_correlation")
+        ("encoder", "decoder", "dan"), ("text", "label"), ("text_pair",), ("accuracy", "f1", "matthews_correlation")
     ),
+    WORD_VECTORS: Task(("word2vec", "glove"), ("text",), (), ()),
 }
+
+# Keys of `model` for every type with token embeddings; they are no fields of its config, but for one of a DAN's.
+EMBEDDING_KEYS: dict[str, Any] = {"embeddings": str | None, "freeze_embeddings": bool}
 
 # Fields of TrainingArguments that something else decides.
 RESERVED_TRAINING_KEYS = {
@@ -65,6 +74,22 @@ RESERVED_TRAINING_KEYS = {
 }
 
 
+# The keys of `training` for word vectors, which Trainer does not train: those of TrainingArguments keep their meaning.
+VECTOR_TRAINING_KEYS: dict[str, Any] = {
+    "num_train_epochs": int,
+    "learning_rate": float,
+    "min_learning_rate": float,
+    "per_device_train_batch_size": int,
+    "seed": int,
+    "workers": int | None,
+    "engine": str,
+    "logging_steps": int | None,
+    "save_strategy": str,
+    "save_steps": int,
+    "save_total_limit": int | None,
+}
+
+
 class RecipeError(ValueError):
     """A recipe, or an override on the command line, that cannot work."""
 
@@ -72,11 +97,12 @@ class RecipeError(ValueError):
 @dataclass
 class TokenizerSection:
     """How the tokenizer is trained from the training split (from its first `max_texts` rows), or which existing one is
-    taken. `pattern` is a regular expression of what a token of kind `word` is."""
+    taken. `pattern` is a regular expression of what a token of kind `word` is. For word vectors `vocab_size` is the
+    most words that have a vector; `null` sets no bound."""
 
     kind: str = "byte-bpe"
     pattern: str | None = None
-    vocab_size: int = 8000
+    vocab_size: int | None = 8000
     lowercase: bool = False
     min_frequency: int = 2
     max_length: int = 512
@@ -90,7 +116,8 @@ class DataSection:
 
     A split is a local file, or a split of the data set that `path` names; `validation` may also be a share (`5%`, or
     `5%, at most 1000`) or a number (`1000`) of training rows to hold out. `target_language` is the code of the
-    language that is written, such as `de`, for a metric that goes by it.
+    language that is written, such as `de`, for a metric that goes by it. For word vectors, `phrases` are thresholds:
+    in a pass for each, pairs of words with a higher score become one, as `regard.train.phrases` explains.
     """
 
     train: str
@@ -109,6 +136,8 @@ class DataSection:
     packing: str = "blocks"
     mask_probability: float = 0.15
     bpe_dropout: float = 0.0
+    phrases: list[float] = field(default_factory=list)
+    phrase_delta: float = 5.0
 
     def split_names(self) -> list[str]:
         """Those that are given: "train", "validation" and "test", or "test:<name>" for each of several test sets."""
@@ -126,6 +155,9 @@ class EvaluationSection:
     translated once, and the metrics of text take all its references. The loss is over all rows either way. A `stride`
     is how many tokens of a causal language model's row are judged, each with at least block_size - stride before
     it; without one rows do not overlap, and the first tokens of each have little before them.
+
+    Word vectors are measured on the files of `similarity`, `analogies` and `categories`, each under a name. The rest
+    is as `regard.evaluation.vectors_report.evaluate_vectors` explains.
     """
 
     metrics: list[str] = field(default_factory=list)
@@ -138,6 +170,12 @@ class EvaluationSection:
     group_references: bool = False
     stride: int | None = None
     pseudo_perplexity_rows: int = 32
+    similarity: dict[str, str] = field(default_factory=dict)
+    analogies: dict[str, str] = field(default_factory=dict)
+    categories: dict[str, str] = field(default_factory=dict)
+    fold_case: bool = True
+    analogy_method: str = "add"
+    analogy_vocabulary: int | None = None
 
 
 @dataclass

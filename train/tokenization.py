@@ -24,7 +24,7 @@ before training and before use, or keep its case.
 import difflib
 import logging
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain, repeat
 from typing import Any
 
@@ -82,7 +82,7 @@ TASK_OPTIONS: dict[str, dict[str, Any]] = {
 _BYTE_BPE_PATTERN = r"[ ']?[\p{L}\p{M}]+| ?\p{N}+| ?[^\s\p{L}\p{M}\p{N}]+|\s+(?!\S)|\s+"
 _UNIGRAM_PATTERN = r"▁?[\p{L}\p{M}]+|▁?\p{N}+|▁?[^▁\p{L}\p{M}\p{N}]+|▁"
 # "3.14", "12:30"; "don't", "Ankara'nın", "well-known"; or one other sign.
-_WORD_PATTERN = (
+WORD_PATTERN = (
     r"\p{N}+(?:[.,:]\p{N}+)*(?![\p{L}\p{M}_])"
     r"|[\p{L}\p{M}\p{N}_]+(?:['’-][\p{L}\p{M}\p{N}_]+)*"
     r"|[^\s\p{L}\p{M}\p{N}_]"
@@ -164,6 +164,33 @@ def train_tokenizer(
         model_input_names=["input_ids", *(["token_type_ids"] if return_token_type_ids else []), "attention_mask"],
         clean_up_tokenization_spaces=False,
         split_special_tokens=split_special_tokens,
+    )
+
+
+def word_tokenizer(
+    words: Sequence[str], pattern: str | None = None, lowercase: bool = False, max_length: int = 512
+) -> PreTrainedTokenizerFast:
+    """A tokenizer of kind `word` for a given list: the id of a word is its place, as in a table of word vectors.
+
+    `<unk>` and `<pad>` come after the words, and so have no row in a table of them.
+
+    Args:
+        words: each once.
+        pattern, lowercase, max_length: as in `train_tokenizer`.
+    """
+    tokenizer = _untrained("word", lowercase, pattern)
+    last = [SPECIAL_TOKENS["unk_token"], SPECIAL_TOKENS["pad_token"]]
+    vocabulary = {word: number for number, word in enumerate([*words, *last])}
+    tokenizer.model = models.WordLevel(vocabulary, unk_token=last[0])
+    tokenizer.add_special_tokens([_added(token, "word") for token in last])
+    return PreTrainedTokenizerFast(
+        tokenizer_object=tokenizer,
+        unk_token=last[0],
+        pad_token=last[1],
+        model_max_length=max_length,
+        model_input_names=["input_ids", "attention_mask"],
+        clean_up_tokenization_spaces=False,
+        split_special_tokens=True,
     )
 
 
@@ -253,7 +280,7 @@ def _untrained(kind: str, lowercase: bool, pattern: str | None = None) -> Tokeni
         pattern = rf"(?!<(?:pad|/?s|mask)>)(?:{pattern})"
         tokenizer.pre_tokenizer = pre_tokenizers.Split(Regex(pattern), "removed", invert=True)
     else:
-        tokenizer.pre_tokenizer = pre_tokenizers.Split(Regex(_WORD_PATTERN), "removed", invert=True)
+        tokenizer.pre_tokenizer = pre_tokenizers.Split(Regex(WORD_PATTERN), "removed", invert=True)
         tokenizer.decoder = decoders.Sequence(
             [
                 decoders.WordPiece(prefix="##", cleanup=False),  # no word begins with "##": "#" is a word of its own

@@ -1,0 +1,333 @@
+"""The compiled engine: its gradients, its randomness, what it learns, and what it refuses."""
+
+import io
+import subprocess
+import sys
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import torch
+
+from regard.modeling import Word2VecModel
+from regard.modeling.huffman import huffman_tree
+from regard.train import word2vec_kernels as kernels
+from regard.train.corpus import BREAK, number_sentences
+from regard.train.vectors_run import VectorProgress
+from regard.train.vocabulary import update_vocabulary
+from regard.train.word2vec import Plan, TrainingState, memory_needed, step_seed, train_word2vec
+
+F64 = torch.float64
+
+
+def planted(sentences: int = 600, topics: int = 4, words: int = 6, seed: int = 0) -> list[list[str]]:
+    """Words of one topic come together; a word is near its own topic's words alone."""
+    rng = np.random.default_rng(seed)
+    topic = rng.integers(0, topics, sentences)
+    return [[f"t{t}w{w}" for w in rng.integers(0, words, 12)] for t in topic]
+
+
+def trained(sentences=None, epochs=5, workers=1, seed=42, learning_rate=0.05, **settings):
+    sentences = planted() if sentences is None else sentences
+    text = number_sentences(sentences)
+    vocabulary = text.vocabulary(1)
+    torch.manual_seed(seed)
+    settings = {"hidden_size": 20, "subsample": 0, "min_count": 1} | settings
+    model = Word2VecModel.from_vocabulary(vocabulary.words, vocabulary.counts, **settings)
+    corpus = text.encode(vocabulary.words)
+    return model, train_word2vec(model, corpus, epochs, learning_rate, workers=workers, seed=seed)
+
+
+def topic_purity(model) -> float:
+    """Share of words whose five nearest are of their own topic."""
+    nearest = [[w for w, _ in model.most_similar(word, topn=5)] for word in model.index_to_key]
+    same = [near[:2] == word[:2] for word, found in zip(model.index_to_key, nearest, strict=True) for near in found]
+    return float(np.mean(same))
+
+
+class TestKernel:
+    @pytest.mark.parametrize(("count", "outputs"), [(1, 6), (3, 6), (10, 2), (20, 21), (4, 13)])
+    def test_a_window_is_one_step_of_gradient_descent(self, count, outputs):
+        """Against autograd, in float64, on the sum of -log sigmoid(sign * x_c . y_o)."""
+        rng = np.random.default_rng(count)
+        width, words, rate = kernels.padded_width(10), 50, 0.1
+        table, out = (rng.normal(0, 0.4, (words, width)).astype(np.float32) for _ in range(2))
+        rows = rng.integers(0, words, count)  # a word can be there twice
+        groups = -(-outputs // kernels.GROUP)
+        chosen = np.zeros(groups * kernels.GROUP, np.int32)
+        chosen[:outputs] = rng.permutation(words)[:outputs]
+        chosen[outputs:] = chosen[0]
+        signs = np.zeros((groups, kernels.LANES), np.float32)
+        each = np.where(np.arange(outputs) % 3, -1, 1)
+        for o in range(outputs):
+            signs[o // kernels.GROUP, o % kernels.GROUP] = each[o]
+
+        x, y = (torch.tensor(t, dtype=F64, requires_grad=True) for t in (table, out))
+        scores = x[rows] @ y[chosen[:outputs]].T
+        loss = -torch.nn.functional.logsigmoid(scores * torch.tensor(each)).sum()
+        loss.backward()
+
+        totals = np.array([0.0, 1.0])
+        kernels.learn_window(
+            table.reshape(-1), rows, count, table.reshape(-1), out.reshape(-1), chosen, 0, signs.reshape(-1), groups,
+            np.float32(rate), width, np.zeros(count * width, np.float32), np.zeros(count * kernels.LANES, np.float32),
+            totals,
+        )  # fmt: skip
+        assert totals[0] - np.log(totals[1]) == pytest.approx(loss.item(), rel=1e-4)
+        np.testing.assert_allclose(table, (x - rate * x.grad).detach().numpy(), atol=2e-5)
+        np.testing.assert_allclose(out, (y - rate * y.grad).detach().numpy(), atol=2e-5)
+
+    def test_one_output_twice_gets_both_gradients(self):
+        width = kernels.padded_width(4)
+        table, out = np.full((1, width), 0.5, np.float32), np.full((2, width), 0.1, np.float32)
+        signs = np.zeros(kernels.LANES, np.float32)
+        signs[:2] = -1
+        kernels.learn_window(
+            table.reshape(-1), np.zeros(1, np.int64), 1, table.reshape(-1), out.reshape(-1), np.ones(6, np.int32), 0,
+            signs, 1, np.float32(0.1), width, np.zeros(width, np.float32), np.zeros(kernels.LANES, np.float32),
+            np.array([0.0, 1.0]),
+        )  # fmt: skip
+        sigmoid = 1 / (1 + np.exp(-0.05 * width))
+        np.testing.assert_allclose(out[1], 0.1 - 2 * 0.1 * sigmoid * 0.5, rtol=1e-4)
+        np.testing.assert_allclose(out[0], 0.1)
+
+    def test_negatives_follow_the_weights_and_are_never_the_target(self):
+        """Chi-square over 1e5 draws, from 49 words once one is the target; 85.35 is the 0.1 % point of 49 - 1 = 48
+        degrees of freedom, taken from a table."""
+        weights = np.arange(1, 51) ** -0.75
+        limits, others = kernels.alias_table(weights)
+        drawn = np.zeros(100_000, np.int32)
+        kernels.draw_negatives(np.uint64(step_seed(1, 0)), np.int32(2), len(drawn), limits, others, drawn, 0)
+        seen = np.bincount(drawn, minlength=50)
+        assert seen[2] == 0
+        expected = np.delete(weights, 2) / np.delete(weights, 2).sum() * len(drawn)
+        assert ((np.delete(seen, 2) - expected) ** 2 / expected).sum() < 85.35
+
+    def test_an_alias_table_holds_the_weights_exactly(self):
+        weights = np.random.default_rng(0).random(1000) ** 4
+        limits, others = kernels.alias_table(weights)
+        share = limits / 2.0**32
+        total = share + np.bincount(others, 1 - share, minlength=1000)
+        np.testing.assert_allclose(total / 1000, weights / weights.sum(), atol=1e-9)
+
+    def test_a_word_with_all_the_weight_still_has_negatives(self):
+        limits, others = kernels.alias_table(np.array([1.0, 0.0]))
+        drawn = np.zeros(3, np.int32)
+        kernels.draw_negatives(np.uint64(1), np.int32(0), 3, limits, others, drawn, 0)
+        assert drawn.tolist() == [1, 1, 1]
+
+    def test_windows_and_subsampling_have_the_expected_pairs(self):
+        """A position has reach 1 to W evenly: W + 1 neighbours on average; half the words kept make half the pairs."""
+        length, window = 200_000, 4
+        tokens = np.tile(np.append(np.arange(1000) % 2, BREAK), length // 1000).astype(np.int32)
+        width = kernels.padded_width(4)
+        nothing = np.zeros((2, 0), np.int32), np.zeros((2, 0), np.int8)
+        for keep in (1.0, 0.5):
+            tables = [np.zeros(2 * width, np.float32) for _ in range(2)]
+            limits = np.full(2, keep * 2**32, np.uint64)
+            _, pairs = kernels.train_chunk(
+                tokens, *tables, width, limits, *kernels.alias_table(np.ones(2)), *nothing, False, True, window, 1,
+                np.zeros(2), np.uint64(7),
+            )  # fmt: skip
+            assert pairs / (length * keep) == pytest.approx(window + 1, rel=0.02)
+
+    def test_the_loss_does_not_stick_where_float32_does(self):
+        totals = np.array([2.0**27, 1.0])
+        for _ in range(10):
+            totals[0] += 1.0
+        assert totals[0] - 2.0**27 == 10
+        assert np.float32(2**27) + np.float32(1) == np.float32(2**27)
+        assert totals.dtype == np.float64
+
+    def test_seeds_differ(self):
+        seeds = {step_seed(seed, step) for seed in range(30) for step in range(100)}
+        assert len(seeds) == 3000
+        assert 0 not in seeds
+
+
+class TestObjectives:
+    @pytest.mark.parametrize("architecture", ["skip-gram", "cbow"])
+    @pytest.mark.parametrize("objective", ["negative-sampling", "hierarchical-softmax"])
+    def test_planted_neighbours_are_found_and_the_loss_falls(self, architecture, objective):
+        model, history = trained(epochs=20, architecture=architecture, objective=objective)
+        losses = [entry["epoch_loss"] for entry in history if "epoch_loss" in entry]
+        assert len(losses) == 20
+        assert losses[-1] < losses[5] < losses[0]
+        assert topic_purity(model) > 0.95
+
+    def test_sum_of_the_context(self):
+        model, _ = trained(epochs=10, architecture="cbow", cbow_mean=False)
+        assert topic_purity(model) > 0.9
+
+    @pytest.mark.parametrize("num_negatives", [1, 5, 6, 12])
+    def test_any_number_of_negatives(self, num_negatives):
+        _, history = trained(epochs=1, learning_rate=1e-4, num_negatives=num_negatives)
+        assert history[0]["loss"] == pytest.approx((1 + num_negatives) * np.log(2), rel=0.05)
+
+    @pytest.mark.parametrize("architecture", ["skip-gram", "cbow"])
+    def test_the_loss_of_a_tree_is_that_of_its_path(self, architecture):
+        """Before anything is learnt every turn is even: log 2 times the mean length of a path, over the pairs."""
+        sentences = planted(200)
+        text = number_sentences(sentences)
+        counts = text.vocabulary(1).counts
+        lengths = (huffman_tree(counts)[0] >= 0).sum(1)
+        _, history = trained(
+            sentences, epochs=1, learning_rate=1e-4, architecture=architecture, objective="hierarchical-softmax"
+        )
+        expected = np.log(2) * (lengths * counts).sum() / counts.sum()
+        assert history[-1]["epoch_loss"] == pytest.approx(expected, rel=0.02)
+
+    def test_the_pad_of_a_row_takes_no_part(self):
+        """Width 20 is padded; a model of width 32 is not: both learn."""
+        assert topic_purity(trained(hidden_size=32)[0]) > 0.9
+
+    def test_a_width_below_one_vector(self):
+        assert np.isfinite(trained(hidden_size=2, epochs=1)[0].vectors).all()
+
+
+class TestWorkers:
+    def test_one_worker_and_a_seed_give_the_same_bytes_in_every_process(self):
+        script = (
+            "import hashlib; from tests_of_word2vec import trained; "
+            "print(hashlib.sha256(trained(epochs=2)[0].vectors.tobytes()).hexdigest())"
+        )
+        code = f"import sys, importlib.util as u; s = u.spec_from_file_location('tests_of_word2vec', {__file__!r}); "
+        code += "m = u.module_from_spec(s); sys.modules['tests_of_word2vec'] = m; s.loader.exec_module(m); " + script
+        found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.strip()
+        import hashlib
+
+        assert found == hashlib.sha256(trained(epochs=2)[0].vectors.tobytes()).hexdigest()
+
+    def test_another_seed_gives_others(self):
+        assert not np.allclose(trained(epochs=1)[0].vectors, trained(epochs=1, seed=1)[0].vectors)
+
+    def test_several_workers_learn_as_well(self):
+        one, four = (trained(epochs=10, workers=workers)[1][-1]["epoch_loss"] for workers in (1, 4))
+        assert four == pytest.approx(one, rel=0.1)
+
+    def test_an_error_in_a_worker_is_raised(self, monkeypatch):
+        def fail(*args):
+            raise MemoryError("no room")
+
+        model, _ = trained(epochs=1)
+        corpus = number_sentences(planted()).encode(model.index_to_key)
+        monkeypatch.setattr("regard.train.word2vec._Tables.__enter__", lambda self: self)
+        monkeypatch.setattr("regard.train.word2vec.kernels.train_chunk", fail)
+        with pytest.raises(MemoryError, match="no room"):
+            train_word2vec(model, corpus, workers=3)
+
+    def test_a_loss_that_is_no_number_stops(self):
+        model, _ = trained(epochs=1)
+        corpus = number_sentences(planted()).encode(model.index_to_key)
+        with torch.no_grad():
+            model.in_embeddings.weight[0] = float("nan")
+        with pytest.raises(FloatingPointError, match="lower learning_rate"):
+            train_word2vec(model, corpus, workers=1)
+
+
+class TestPlan:
+    def test_the_rate_falls_in_a_line_to_its_minimum(self):
+        plan = Plan(np.array([0, 10, 30, 40]), 36, 2, 0.5, 0.1)
+        assert plan.steps == 6
+        assert [round(plan.rate(step), 6) for step in range(7)] == [0.5, 0.45, 0.35, 0.3, 0.25, 0.15, 0.1]
+        assert [plan.words(step) for step in (0, 3, 6)] == [0, 36, 72]
+
+    def test_a_state_goes_on_to_the_same_end(self):
+        text = number_sentences(planted())
+        words = text.vocabulary(1)
+        corpus = text.encode(words.words)
+
+        def fresh():
+            torch.manual_seed(0)
+            return Word2VecModel.from_vocabulary(words.words, words.counts, hidden_size=10, subsample=0)
+
+        whole, saved = fresh(), {}
+
+        def save(state):
+            saved[state.step] = (state.to_dict() | {"history": list(state.history)}, whole.state_dict())
+            saved[state.step] = (saved[state.step][0], {k: v.clone() for k, v in saved[state.step][1].items()})
+
+        settings = {"epochs": 3, "workers": 1, "save_steps": 5}
+        history = train_word2vec(whole, corpus, save=save, **settings)
+        assert len(saved) > 3
+        for step in (5, 10):
+            state, weights = saved[step]
+            part = fresh()
+            part.load_state_dict(weights)
+            again = train_word2vec(part, corpus, state=TrainingState(**state), save=lambda state: None, **settings)
+            assert (part.vectors == whole.vectors).all()
+            assert (part.out_embeddings.weight == whole.out_embeddings.weight).all()
+            assert [e["loss"] for e in again] == [e["loss"] for e in history]
+            assert [e.get("epoch_loss") for e in again] == [e.get("epoch_loss") for e in history]
+
+    def test_a_finished_training_has_nothing_to_do(self):
+        model, history = trained(epochs=1)
+        corpus = number_sentences(planted()).encode(model.index_to_key)
+        before = model.vectors.copy()
+        state = TrainingState(step=history[-1]["step"], history=history)
+        assert train_word2vec(model, corpus, epochs=1, state=state) == history
+        assert (model.vectors == before).all()
+
+    @pytest.mark.parametrize(
+        ("settings", "message"),
+        [
+            ({"epochs": 0}, "epochs=0"),
+            ({"learning_rate": -1}, "min_learning_rate"),
+            ({"learning_rate": 1e-5}, "min_learning_rate=0.0001 must lie between 0 and learning_rate=1e-05"),
+            ({"workers": 0}, "workers=0"),
+            ({"engine": "cuda"}, "engine='cuda' is not known"),
+            ({"words_per_batch": 3}, "engine='numba' takes no words_per_batch"),
+        ],
+    )
+    def test_settings_that_cannot_be(self, settings, message):
+        model, _ = trained(epochs=1)
+        corpus = number_sentences(planted()).encode(model.index_to_key)
+        with pytest.raises(ValueError, match=message):
+            train_word2vec(model, corpus, **settings)
+
+    def test_full_softmax_is_trained_elsewhere(self):
+        model = Word2VecModel.from_vocabulary(["a", "b"], [5, 5], hidden_size=4, objective="full-softmax")
+        corpus = number_sentences([["a", "b"]] * 5).encode(["a", "b"])
+        with pytest.raises(ValueError, match="Trainer"):
+            train_word2vec(model, corpus)
+
+    def test_a_corpus_of_another_vocabulary_is_refused(self):
+        model = Word2VecModel.from_vocabulary(["a", "b"], [5, 5], hidden_size=4)
+        corpus = number_sentences([["a", "b", "c"]] * 5).encode(["a", "b", "c"])
+        with pytest.raises(ValueError, match="beyond the 2 rows"):
+            train_word2vec(model, corpus)
+
+    def test_memory_is_that_of_two_tables_and_their_padded_copies(self):
+        assert memory_needed(1000, 100) == 2 * 1000 * 4 * (100 + kernels.padded_width(100))
+
+
+def test_training_on_moves_no_vector_of_a_word_that_is_not_in_the_new_text():
+    model, _ = trained()
+    before = model.vectors.copy()
+    new = [["python", "t0w0", "code"]] * 30
+    assert update_vocabulary(model, new, min_count=5)["added"] == ["python", "code"]
+    train_word2vec(model, number_sentences(new).encode(model.index_to_key), epochs=2, workers=1)
+    moved = {w for w, old in zip(model.index_to_key, before, strict=False) if (model.get_vector(w) != old).any()}
+    assert moved == {"t0w0"}
+    assert model.vectors.shape == (len(before) + 2, 20)
+
+
+def test_progress_without_a_terminal_is_about_twenty_lines():
+    plan = Plan(np.arange(0, 1001, 10), 900, 2, 0.025, 0.0001)
+    stream = io.StringIO()
+    progress = VectorProgress(stream)
+    for step in range(1, plan.steps + 1):
+        entry = {
+            "step": step,
+            "epoch": step / 100,
+            "loss": 2.5,
+            "learning_rate": 0.02,
+            "words_per_second": 1e6,
+            "seconds": step,
+        }
+        progress.report(SimpleNamespace(step=step, history=[entry]), plan)
+    lines = stream.getvalue().splitlines()
+    assert 20 <= len(lines) <= 22
+    assert lines[10] == (
+        "step    100 of 200 ( 50%), epoch 1.00, loss 2.500, 1,000,000 words/s, learning rate 0.0200, 1 min 40 s left"
+    )
