@@ -51,29 +51,32 @@ class SmoothedCrossEntropy(torch.autograd.Function):
     def forward(ctx, logits: torch.Tensor, labels: torch.Tensor, smoothing: float) -> torch.Tensor:
         real = labels != IGNORE_INDEX  # (N,)
         index = labels.where(real, 0)[:, None]  # (N, 1)
-        losses, log_z = [], []
+        # Nothing small is made inside the loop that outlives it: it would keep the memory around it from being reused.
+        log_z = torch.empty(len(logits), dtype=torch.promote_types(logits.dtype, torch.float32), device=logits.device)
+        losses = torch.empty_like(log_z)  # (N,)
         for rows in _parts(logits):
             shifted = _shifted(logits[rows])  # (rows, V)
-            log_z.append(shifted.exp().sum(-1).log())
-            loss = log_z[-1] - (1 - smoothing) * shifted.gather(1, index[rows])[:, 0]  # (rows,)
-            losses.append(loss - smoothing * shifted.mean(-1) if smoothing else loss)
-        ctx.save_for_backward(logits, index, real, torch.cat(log_z))
-        ctx.smoothing = smoothing
-        return torch.cat(losses).where(real, 0).sum()
+            losses[rows] = -(1 - smoothing) * shifted.gather(1, index[rows])[:, 0]
+            if smoothing:
+                losses[rows] -= smoothing * shifted.mean(-1)
+            log_z[rows] = shifted.exp_().sum(-1).log()
+        if ctx.needs_input_grad[0]:  # an evaluation lets go of its logits at once
+            ctx.save_for_backward(logits, index, real, log_z)
+            ctx.smoothing = smoothing
+        return (losses + log_z).where(real, 0).sum()
 
     @staticmethod
     def backward(ctx, gradient: torch.Tensor) -> tuple[torch.Tensor, None, None]:
         logits, index, real, log_z = ctx.saved_tensors
         scale = (real * gradient)[:, None]  # (N, 1)
-        parts = []
+        result = torch.empty_like(logits)
         for rows in _parts(logits):
-            difference = (_shifted(logits[rows]) - log_z[rows, None]).exp()  # p - q, (rows, V)
+            difference = (_shifted(logits[rows]) - log_z[rows, None]).exp_()  # p - q, (rows, V)
             if ctx.smoothing:
                 difference.sub_(ctx.smoothing / difference.shape[1])
             label = torch.full_like(index[rows], ctx.smoothing - 1, dtype=difference.dtype)
-            difference.scatter_add_(1, index[rows], label).mul_(scale[rows])
-            parts.append(difference.to(logits.dtype))
-        return torch.cat(parts), None, None
+            result[rows] = difference.scatter_add_(1, index[rows], label).mul_(scale[rows])
+        return result, None, None
 
 
 def _shifted(logits: torch.Tensor) -> torch.Tensor:
