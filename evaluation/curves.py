@@ -30,6 +30,9 @@ X_AXES = {
     "seconds": "seconds of training",
 }
 LOSS, VALIDATION_LOSS, VALIDATION_PERPLEXITY = "loss", "eval_loss", "eval_perplexity"
+# In what a training loss is counted: told by a key that the logs of word2vec and of GloVe have beside it.
+UNITS = {"words_per_second": "nats per pair", "pairs_per_second": "weighted squared error per pair"}
+USUAL_UNIT = "nats per target"
 BLEU, BLEU_MOSES = "bleu", "bleu_moses_lowercase"
 BLEU_NAMES = {BLEU: "BLEU", BLEU_MOSES: "BLEU (Moses tokens, lower-cased)"}
 PROSE = {"f1": "F1"}
@@ -41,7 +44,8 @@ def plot_history(history: History, path: str | Path, title: str | None = None) -
     """The loss curve: training and validation loss by step, epochs along the top.
 
     Args:
-        history: the trainer's log, rows with `step` and `loss` (training) or `eval_loss` (validation), maybe `epoch`.
+        history: the trainer's log, rows with `step` and `loss` (training) or `eval_loss` (validation), maybe `epoch`;
+            or that of word vectors.
         path: a .png or .svg file; it is complete or not there.
 
     Raises:
@@ -75,8 +79,8 @@ def plot_history(history: History, path: str | Path, title: str | None = None) -
                 fontsize=9,
                 bbox={"boxstyle": "round,pad=0.15", "facecolor": "white", "edgecolor": "none", "alpha": 0.8},
             )
-    axes.set_xlabel("step")
-    axes.set_ylabel("loss per target (nats)")
+    axes.set_xlabel("epoch" if _steps_are_epochs(history) else "step")
+    axes.set_ylabel(f"loss ({unit_of_loss(history)})")
     axes.xaxis.set_major_locator(MaxNLocator(integer=True, steps=[1, 2, 5, 10]))
     axes.xaxis.set_major_formatter("{x:,.0f}")
     clean(axes)
@@ -90,7 +94,7 @@ def plot_history(history: History, path: str | Path, title: str | None = None) -
 def _add_epochs(axes: Any, history: History) -> None:
     """A second axis in epochs, where there is more than one and steps and epochs go together."""
     rows = [row for row in history if row.get("epoch") and row.get("step")]
-    if not rows or rows[-1]["epoch"] <= 1:
+    if not rows or rows[-1]["epoch"] <= 1 or _steps_are_epochs(history):
         return
     steps_per_epoch = rows[-1]["step"] / rows[-1]["epoch"]
     top = axes.secondary_xaxis(
@@ -100,6 +104,16 @@ def _add_epochs(axes: Any, history: History) -> None:
     top.xaxis.set_major_locator(MaxNLocator(integer=True))
     top.tick_params(colors=GRAY, length=3)
     top.spines["top"].set_visible(False)
+
+
+def _steps_are_epochs(history: History) -> bool:
+    return len(history) > 0 and all(row.get("epoch") == row.get("step") is not None for row in history)
+
+
+def unit_of_loss(history: History) -> str:
+    """In what the training loss of a log is counted: word2vec's is the mean of a centre and one context word, GloVe's
+    no likelihood at all."""
+    return next((unit for key, unit in UNITS.items() if any(key in row for row in history)), USUAL_UNIT)
 
 
 # --- several runs ----------------------------------------------------------------------------------------------------
@@ -201,6 +215,8 @@ def _order(quantity: str) -> tuple[int, str]:
 
 def _draw_quantity(axes: Any, histories: Mapping[str, History], quantity: str, x: str) -> None:
     handles, labels = [], []
+    units = {name: unit_of_loss(own) for name, own in histories.items() if any(quantity in row for row in own)}
+    mixed = quantity == LOSS and len(set(units.values())) > 1
     for number, (name, history) in enumerate(histories.items()):
         if not any(quantity in row for row in history):
             continue
@@ -211,8 +227,14 @@ def _draw_quantity(axes: Any, histories: Mapping[str, History], quantity: str, x
         style = series_style(number) | {"linewidth": 1.3 if quantity == LOSS else 1.8}
         marker = "o" if quantity != LOSS or len(values) == 1 else ""
         handles += axes.plot(where, values, marker=marker, markersize=3.5, **style)
-        labels.append(f"{name}  {_summary(quantity, x, where, values)}")
-    axes.set_title(_title(quantity), fontsize=11, color=INK, loc="left", parse_math=False)
+        labels.append(f"{name}  {_summary(quantity, x, where, values)}" + (f" ({units[name]})" if mixed else ""))
+    axes.set_title(
+        _title(quantity, None if mixed else next(iter(units.values()))),
+        fontsize=11,
+        color=INK,
+        loc="left",
+        parse_math=False,
+    )
     axes.set_xlabel(X_AXES[x], color=GRAY, fontsize=9)
     axes.xaxis.set_major_locator(MaxNLocator(nbins=6, integer=x == "step", steps=[1, 2, 2.5, 5, 10]))
     axes.xaxis.set_major_formatter(EngFormatter(sep="\N{NARROW NO-BREAK SPACE}") if x == "tokens" else "{x:,g}")
@@ -220,9 +242,10 @@ def _draw_quantity(axes: Any, histories: Mapping[str, History], quantity: str, x
     add_legend(axes, handles, labels)
 
 
-def _title(quantity: str) -> str:
+def _title(quantity: str, unit: str | None) -> str:
+    """Of a panel; without one unit of all runs the training loss is no comparison, and the title says so."""
     if quantity == LOSS:
-        return "training loss (nats per target, as trained)"
+        return f"training loss ({unit}, as trained)" if unit else "training loss (each in a unit of its own)"
     if quantity in BLEU_NAMES:
         return f"validation {BLEU_NAMES[quantity]}, greedy"
     name = quantity.removeprefix("eval_")

@@ -62,11 +62,14 @@ def clean(axes: Any) -> None:
     axes.set_axisbelow(True)
 
 
-def add_legend(axes: Any, handles: Sequence[Any], labels: Sequence[str], below: float = 0.17) -> None:
+def add_legend(
+    axes: Any, handles: Sequence[Any], labels: Sequence[str], below: float = 0.17, columns: int = 1
+) -> None:
     """A legend under the axes, one line each, where it hides nothing. Names are shown as they are, "_a" and "$b$" too.
 
     Args:
         below: how far under them, as a share of their height: the labels of the x axis are in between.
+        columns: so many of them, where there are many lines.
     """
     legend = axes.legend(
         handles,
@@ -75,6 +78,7 @@ def add_legend(axes: Any, handles: Sequence[Any], labels: Sequence[str], below: 
         bbox_to_anchor=(-0.02, -below),
         frameon=False,
         fontsize=9,
+        ncols=columns,
         handlelength=1.8,
         borderaxespad=0,
     )

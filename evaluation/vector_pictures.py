@@ -13,15 +13,18 @@ from matplotlib.figure import Figure
 
 from regard.evaluation.drawing import BLUE, GRAY, INK, PALE, SERIES, add_legend, check_format, save_figure
 from regard.evaluation.labels import label_points
-from regard.evaluation.word_sets import read_categories
+from regard.evaluation.word_sets import Member
 from regard.evaluation.word_table import check_words, vectors_of
 from regard.modeling.word_vectors import WordVectorsMixin
 
 logger = logging.getLogger(__name__)
 
 METHODS = ("pca", "tsne")
-FEWEST_FOR_TSNE = 5
+FEWEST_FOR_TSNE = 16  # with a perplexity of 5, the least that its authors advise: a third of the other words
 MOST_WORDS = 500
+MARKERS = ("o", "s", "^", "D", "v", "P", "X", "h")  # one for each time that the colours are through
+OTHERS, OTHERS_COLOUR = "other words", "#a6abb3"  # those that are in no group
+LEGEND_SIGN, LEGEND_LETTER = 0.45, 0.072  # widths in a legend, in inches
 MOST_NUMBERS = 14  # a matrix of more words shows colours alone
 MARGINS = 0.055, 0.06, 0.02, 0.06  # left, bottom, right, top of a panel, as shares of its side
 GROWTH, ATTEMPTS = 1.25, 4  # a picture whose labels find no room is drawn again, larger
@@ -40,35 +43,36 @@ def plot_vectors(
     """Words in a plane by their unit vectors, a panel for each method.
 
     Args:
-        words: at least three.
+        words: at least three, with their neighbours.
         path: a .png or .svg file; it is complete or not there.
-        methods: "pca" and "tsne"; by default both, or with few words PCA alone.
-        neighbours: so many nearest neighbours of each word are drawn too, in its colour.
-        groups: the group of each word, which has a colour of its own.
+        methods: "pca" and "tsne"; by default both, or with few words PCA alone, which is said.
+        neighbours: so many nearest neighbours of each word are drawn too, in its colour, and the word itself is bold.
+        groups: the group of each word; those of one group share a colour, and after ten of them another sign too.
+            Words without a group are grey.
         seed: of t-SNE.
 
     Raises:
-        ValueError: a word that is missing, too few or too many of them, another method or kind of file.
+        ValueError: a word that is missing, too few or too many of them or of groups, another method or kind of file.
     """
     check_format(path)
     words = list(dict.fromkeys(words))
+    check_choice(len(words), neighbours, methods)
     check_words(vectors, words)
-    if neighbours < 0:
-        raise ValueError(f"neighbours={neighbours} must not be negative.")
-    owner = dict(groups) if groups is not None else {}
+    group_of = {word: (groups or {}).get(word) for word in words} if groups else {word: word for word in words}
     asked = set(words)
     if neighbours:
-        owner = {word: word for word in words}
         for word, near in zip(words, _neighbours(vectors, words, neighbours), strict=True):
             for other in near:
-                owner.setdefault(other, word)
-        words = list(owner)
-    if not 3 <= len(words) <= MOST_WORDS:
-        raise ValueError(f"{len(words)} words make no picture: give 3 to {MOST_WORDS}.")
+                group_of.setdefault(other, (groups or {}).get(other, group_of[word]))
+        words = list(group_of)
+        check_choice(len(words), 0, methods)
     chosen = _methods(methods, len(words))
     units = vectors_of(vectors, words)
-    names = list(dict.fromkeys(owner.get(word, "") for word in words))
-    colours = [SERIES[names.index(owner.get(word, "")) % len(SERIES)] for word in words]
+    styles = _styles(group_of) if groups or neighbours else dict.fromkeys(words, (BLUE, MARKERS[0]))
+    shown = [styles[group_of[word]] for word in words]
+    inks = None  # of the labels
+    if len(set(shown)) > 1:
+        inks = [GRAY if group_of[word] is None else colour for word, (colour, _) in zip(words, shown, strict=True)]
     bold = [bool(neighbours) and word in asked for word in words]
     panels = [_project(units, method, seed) for method in chosen]
 
@@ -76,19 +80,58 @@ def plot_vectors(
         figure, overlapping = Figure(figsize=(side * len(panels), side)), 0
         for number, (points, titles) in enumerate(panels):
             axes = _panel(figure, points, number, len(panels), titles)
-            axes.scatter(*points.T, s=[26 if one else 14 for one in bold], c=colours, zorder=3, linewidths=0)
-            overlapping += label_points(axes, points, words, colours if len(names) > 1 else None, bold)
-            if groups is not None and number == 0 and len(names) > 1:
-                handles = [axes.scatter([], [], s=20, c=SERIES[i % len(SERIES)]) for i in range(len(names))]
-                add_legend(axes, handles, names, below=0.08)
+            sizes = np.array([26 if one else 14 for one in bold])
+            for style in dict.fromkeys(shown):
+                its = np.array([one == style for one in shown])
+                axes.scatter(*points[its].T, s=sizes[its], c=style[0], marker=style[1], zorder=3, linewidths=0)
+            overlapping += label_points(axes, points, words, inks, bold)
+            if groups and number == 0 and len(styles) > 1:
+                names = [OTHERS if name is None else name for name in styles]
+                handles = [axes.scatter([], [], s=20, c=colour, marker=sign) for colour, sign in styles.values()]
+                widest = LEGEND_SIGN + LEGEND_LETTER * max(map(len, names))
+                columns = min(len(names), max(1, int(side * len(panels) / widest)))
+                add_legend(axes, handles, names, below=0.08, columns=columns)
         return figure, overlapping
 
-    return save_figure(_with_room(draw, 5.2 + 0.03 * len(words)), path)
+    return save_figure(_with_room(draw, 5.2 + 0.03 * len(words), path), path)
 
 
-def words_of_categories(vectors: WordVectorsMixin, path: str | Path) -> dict[str, str]:
-    """The category of each word of a set that the vocabulary has; a warning counts the others."""
-    members = read_categories(path)
+def check_choice(words: int, neighbours: int, methods: Sequence[str] | None) -> None:
+    """Refuses, as a ValueError, what can be told of a picture by `plot_vectors` without its vectors."""
+    if neighbours < 0:
+        raise ValueError(f"neighbours={neighbours} must not be negative.")
+    if methods is not None:
+        if unknown := [method for method in methods if method not in METHODS]:
+            raise ValueError(f"The method '{unknown[0]}' is not known: it is 'pca' or 'tsne'.")
+        if not len(methods):
+            raise ValueError("There is no method to draw by: choose 'pca', 'tsne' or both.")
+    if words > MOST_WORDS or (words < 3 and not (neighbours and words)):
+        more = ", or so many neighbours of each too (neighbours=8, in the command --neighbours 8)" if words < 3 else ""
+        raise ValueError(f"{_so_many(words)}: give 3 to {MOST_WORDS}{more}.")
+
+
+def _so_many(words: int) -> str:
+    return {0: "No words make a picture", 1: "One word makes no picture"}.get(words, f"{words} words make no picture")
+
+
+def _styles(group_of: Mapping[str, str | None]) -> dict[str | None, tuple[str, str]]:
+    """A colour and a sign for each group, those without one last."""
+    names = [name for name in dict.fromkeys(group_of.values()) if name is not None]
+    if len(names) > (most := len(SERIES) * len(MARKERS)):
+        raise ValueError(f"{len(names)} groups of words cannot be told apart in a picture: draw at most {most}.")
+    styles: dict[str | None, tuple[str, str]] = {
+        name: (SERIES[i % len(SERIES)], MARKERS[i // len(SERIES)]) for i, name in enumerate(names)
+    }
+    return styles | ({None: (OTHERS_COLOUR, MARKERS[0])} if None in group_of.values() else {})
+
+
+def words_of_categories(vectors: WordVectorsMixin, members: Sequence[Member], path: str | Path) -> dict[str, str]:
+    """The category of each word of a set that the vocabulary has; a warning counts the others.
+
+    Args:
+        members: from `read_categories`.
+        path: where they were read.
+    """
     groups = {member.word: member.category for member in members if member.word in vectors.key_to_index}
     if missing := len({member.word for member in members}) - len(groups):
         logger.warning("%s of the %s words of '%s' are not in the vocabulary.", missing, missing + len(groups), path)
@@ -103,15 +146,13 @@ def _neighbours(vectors: WordVectorsMixin, words: Sequence[str], number: int) ->
 
 def _methods(methods: Sequence[str] | None, words: int) -> list[str]:
     if methods is None:
-        return list(METHODS if words >= FEWEST_FOR_TSNE else METHODS[:1])
-    chosen = list(dict.fromkeys(methods))
-    if unknown := [method for method in chosen if method not in METHODS]:
-        raise ValueError(f"The method '{unknown[0]}' is not known: it is 'pca' or 'tsne'.")
-    if not chosen:
-        raise ValueError("There is no method to draw by: choose 'pca', 'tsne' or both.")
-    if "tsne" in chosen and words < FEWEST_FOR_TSNE:
+        if words >= FEWEST_FOR_TSNE:
+            return list(METHODS)
+        logger.warning("Drawn by PCA alone: t-SNE takes at least %s words, and there are %s.", FEWEST_FOR_TSNE, words)
+        return ["pca"]
+    if "tsne" in methods and words < FEWEST_FOR_TSNE:
         raise ValueError(f"t-SNE of {words} words shows nothing: it takes at least {FEWEST_FOR_TSNE}.")
-    return chosen
+    return list(dict.fromkeys(methods))
 
 
 def _project(units: np.ndarray, method: str, seed: int) -> tuple[np.ndarray, tuple[str, str, str]]:
@@ -143,13 +184,14 @@ def principal_plane(units: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return pca.transform(units.astype(np.float64)), pca.explained_variance_ratio_
 
 
-def _with_room(draw: Any, side: float) -> Figure:
-    """Draws larger until no two labels cover one another, or it has been tried often enough."""
+def _with_room(draw: Any, side: float, path: str | Path) -> Figure:
+    """Draws larger until no two labels cover one another, or it has been tried often enough, which is said."""
     for _ in range(ATTEMPTS):
         figure, overlapping = draw(side)
         if not overlapping:
-            break
+            return figure
         side *= GROWTH
+    logger.warning("%s pairs of labels still cover one another in '%s': draw fewer words.", overlapping, path)
     return figure
 
 
@@ -190,6 +232,12 @@ def parse_pairs(texts: Sequence[str]) -> list[tuple[str, str]]:
     return pairs
 
 
+def check_pairs(pairs: Sequence[tuple[str, str]]) -> None:
+    """Refuses fewer than two different pairs, as a ValueError."""
+    if len(set(pairs)) < 2:
+        raise ValueError("One pair is no analogy: give at least two, such as man:woman king:queen.")
+
+
 def parallelism(vectors: WordVectorsMixin, pairs: Sequence[tuple[str, str]]) -> float:
     """How parallel the ways from the first to the second word of pairs are: the mean cosine of two of them."""
     steps = vectors_of(vectors, [b for _, b in pairs]) - vectors_of(vectors, [a for a, _ in pairs])  # (N, D)
@@ -211,8 +259,7 @@ def plot_analogies(vectors: WordVectorsMixin, pairs: Sequence[tuple[str, str]], 
     """
     check_format(path)
     pairs = list(dict.fromkeys(pairs))
-    if len(pairs) < 2:
-        raise ValueError("One pair is no analogy: give at least two, such as man:woman king:queen.")
+    check_pairs(pairs)
     words = list(dict.fromkeys(word for pair in pairs for word in pair))
     check_words(vectors, words)
     points, shares = principal_plane(vectors_of(vectors, words))
@@ -240,7 +287,7 @@ def plot_analogies(vectors: WordVectorsMixin, pairs: Sequence[tuple[str, str]], 
         axes.scatter(*points.T, s=16, c=INK, zorder=3, linewidths=0)
         return figure, label_points(axes, points, words, marks=marks, size=10)
 
-    return save_figure(_with_room(draw, 6 + 0.05 * len(words)), path)
+    return save_figure(_with_room(draw, 6 + 0.05 * len(words), path), path)
 
 
 # --- one-hot ---------------------------------------------------------------------------------------------------------
@@ -258,8 +305,7 @@ def plot_one_hot(vectors: WordVectorsMixin, words: Sequence[str], path: str | Pa
     """
     check_format(path)
     words = list(dict.fromkeys(words))
-    if not 2 <= len(words) <= MOST_WORDS // 5:
-        raise ValueError(f"{len(words)} words make no picture: give 2 to {MOST_WORDS // 5}.")
+    check_number(len(words))
     units = vectors_of(vectors, words).astype(np.float64)
     size, width = len(vectors.index_to_key), vectors.vectors.shape[1]
     matrices = {
@@ -276,6 +322,12 @@ def plot_one_hot(vectors: WordVectorsMixin, words: Sequence[str], path: str | Pa
     bar.ax.tick_params(length=0, labelsize=8, labelcolor=GRAY)
     bar.set_label("cosine", color=GRAY, fontsize=9)
     return save_figure(figure, path)
+
+
+def check_number(words: int) -> None:
+    """Refuses, as a ValueError, too few or too many words for `plot_one_hot`."""
+    if not 2 <= words <= MOST_WORDS // 5:
+        raise ValueError(f"{_so_many(words)}: give 2 to {MOST_WORDS // 5}.")
 
 
 def _draw_matrix(axes: Any, matrix: np.ndarray, words: Sequence[str], title: str) -> Any:

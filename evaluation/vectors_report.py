@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from regard.evaluation.files import replacing
-from regard.evaluation.word_analogies import METHODS, evaluate_analogies
+from regard.evaluation.word_analogies import check_method, evaluate_analogies
 from regard.evaluation.word_categories import evaluate_categories
 from regard.evaluation.word_sets import (
     Member,
@@ -24,10 +24,6 @@ from regard.evaluation.word_similarity import evaluate_similarity
 from regard.evaluation.word_table import Vectors, WordTable
 
 HEADER = ("set", "measure", "of those found", "of all", "found", "coverage")
-NOTE = (
-    "Of all: a pair with a missing word has the cosine 0, and what is missing in the other sets counts as wrong.\n"
-    "An analogy is right where the right word comes first of all but the question's own."
-)
 # Kind of a set: what is measured, its key, the key of the other convention, and how many items there are.
 MEASURES = {
     "similarity": ("Spearman", "spearman", "spearman_missing_as_zero", "pairs"),
@@ -99,10 +95,7 @@ def evaluate_vectors(
         raise ValueError(
             "There is nothing to measure word vectors on: name a set of similarity, analogies or categories."
         )
-    if analogy_method not in METHODS:
-        raise ValueError(f"The analogy method '{analogy_method}' is not known: it is 'add' or 'mul'.")
-    if predictions is not None:
-        _check_predictions(predictions)
+    check_settings(analogy_method, analogy_vocabulary, predictions)
     table = WordTable(vectors, fold_case=fold_case)
     results: dict[str, dict[str, Any]] = {}
     items: list[dict[str, Any]] = []
@@ -124,14 +117,24 @@ def evaluate_vectors(
         record(name, "categories", evaluate_categories(table, members, seed), seed=seed)
     if predictions is not None:
         with replacing(predictions) as partial:
-            lines = (json.dumps(item, ensure_ascii=False) + "\n" for item in items)
+            lines = (json.dumps(item, ensure_ascii=False, allow_nan=False) + "\n" for item in items)
             partial.write_text("".join(lines), encoding="utf-8")
     return results
 
 
-def _check_predictions(path: str | os.PathLike[str]) -> None:
-    if Path(path).suffix != ".jsonl" or Path(path).is_dir():
-        raise ValueError(f"The file of predictions, '{path}', must end in .jsonl: it holds one JSON object a line.")
+def check_settings(
+    analogy_method: str = "add",
+    analogy_vocabulary: int | None = None,
+    predictions: str | os.PathLike[str] | None = None,
+) -> None:
+    """Refuses settings of `evaluate_vectors` that cannot be, as a ValueError: before any vectors are read."""
+    check_method(analogy_method)
+    if analogy_vocabulary is not None and analogy_vocabulary < 1:
+        raise ValueError(f"analogy_vocabulary={analogy_vocabulary} leaves no words: it must be at least 1.")
+    if predictions is not None and (Path(predictions).suffix != ".jsonl" or Path(predictions).is_dir()):
+        raise ValueError(
+            f"The file of predictions, '{predictions}', must end in .jsonl: it holds one JSON object a line."
+        )
 
 
 def report_rows(results: Mapping[str, Mapping[str, Any]], sections: bool = True) -> list[list[str]]:
@@ -158,8 +161,26 @@ def _shown(value: float | None, kind: str) -> str:
 
 
 def report_table(results: Mapping[str, Mapping[str, Any]]) -> str:
-    """The report as text for a terminal, with a note on how it was counted."""
-    return f"{aligned(HEADER, report_rows(results), numbers_from=2)}\n\n{NOTE}\n"
+    """The report as text for a terminal, with notes on how it was counted."""
+    return "\n".join([aligned(HEADER, report_rows(results), numbers_from=2), "", *notes(results), ""])
+
+
+def notes(results: Mapping[str, Mapping[str, Any]]) -> list[str]:
+    """Sentences on how the sets of a report were counted, for the kinds that it has."""
+    kinds = {measures["kind"] for measures in results.values()}
+    missing = []
+    if "similarity" in kinds:
+        missing.append("a pair with a missing word has the cosine 0")
+    if kinds - {"similarity"}:
+        missing.append("what is missing in the other sets counts as wrong" if missing else "what is missing is wrong")
+    said = [f"Of all: {', and '.join(missing)}."] if missing else []
+    if "analogies" in kinds:
+        said.append("An analogy is right where the right word comes first of all but the question's own.")
+    folded = [name for name, measures in results.items() if measures["fold_case"]]
+    if folded:
+        where = "" if len(folded) == len(results) else f" in {', '.join(folded)}"
+        said.append(f"Case is folded{where}: Paris and paris are one word, with the vector of the more frequent one.")
+    return said
 
 
 def aligned(header: Sequence[str], rows: Sequence[Sequence[str]], numbers_from: int | None = None) -> str:

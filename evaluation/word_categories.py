@@ -32,9 +32,14 @@ def evaluate_categories(
         The measures: `purity` of the words that are found (None where fewer than two of two categories are),
         `purity_missing_wrong`, where the others count as misplaced, the counts `words`, `found`, `categories` and the
         ratio `coverage`. And each word with its `cluster`, None where it is missing.
+
+    Raises:
+        ValueError: no words.
     """
     from sklearn.cluster import KMeans
 
+    if not members:
+        raise ValueError("There are no words in categories to measure on.")
     places = table.rows(member.word for member in members)
     there = places >= 0
     categories = [member.category for member, is_there in zip(members, there, strict=True) if is_there]

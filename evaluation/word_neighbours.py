@@ -7,10 +7,11 @@ from typing import Any
 import numpy as np
 
 from regard.evaluation.vectors_report import aligned
-from regard.evaluation.word_table import check_words
+from regard.evaluation.word_table import UnknownWords, check_words
 from regard.modeling.word_vectors import WordVectorsMixin
 
 OPERATORS = ("+", "-", "=")
+METHODS = ("add", "mul")
 
 
 @dataclass(frozen=True)
@@ -27,8 +28,10 @@ def parse_query(text: str, vectors: WordVectorsMixin) -> Query:
     """Reads `king`, `czech + currency` or `madrid - spain + france = paris`, with blanks around the signs.
 
     Raises:
-        ValueError: it cannot be read so, or a word is missing.
+        UnknownWords: a word is missing.
+        ValueError: it cannot be read so.
     """
+    text = text.strip()
     if text in vectors.key_to_index:  # a word may have blanks, or be a sign itself
         return Query(text, (text,))
     tokens = text.split()
@@ -55,6 +58,7 @@ def nearest_neighbours(
     topn: int = 10,
     method: str = "add",
     restrict_vocab: int | None = None,
+    pass_over: bool = False,
 ) -> list[dict[str, Any]]:
     """The words nearest to each query, nearest first, without the query's own.
 
@@ -62,19 +66,40 @@ def nearest_neighbours(
         queries: as `parse_query` reads them.
         method: "add" for the cosine with the sum of unit vectors (3CosAdd), "mul" for 3CosMul.
         restrict_vocab: only among so many of the first words, which are the most frequent.
+        pass_over: a query with a missing word has an `error`, which names it, in place of `neighbours`; by default it
+            is refused with all the others.
 
     Returns:
         For each `query` its `neighbours`, each a `word` and its `similarity`, and where a word is `expected`, its own
-        `similarity` and its `rank` from 1 among all words but the query's own, None where it is not among the first
-        `restrict_vocab`.
+        `similarity` and its `rank` from 1 among all words but the query's own. Both are None where it can be no
+        answer, and a `note` says why.
 
     Raises:
-        ValueError: a query cannot be read, a word is missing, or `topn` is not at least 1.
+        UnknownWords: a word is missing.
+        ValueError: a query cannot be read, or a setting cannot be.
     """
+    check_settings(topn, method, restrict_vocab)
+    read: list[Query | dict[str, Any]] = []
+    for text in queries:
+        try:
+            read.append(parse_query(text, vectors))
+        except UnknownWords as error:
+            if not pass_over:
+                raise
+            read.append({"query": text.strip(), "error": str(error)})
+    return [
+        query if isinstance(query, dict) else _answer(vectors, query, topn, method, restrict_vocab) for query in read
+    ]
+
+
+def check_settings(topn: int, method: str, restrict_vocab: int | None) -> None:
+    """Refuses settings of neighbours that cannot be, as a ValueError."""
     if topn < 1:
         raise ValueError(f"topn={topn} must be at least 1.")
-    read = [parse_query(text, vectors) for text in queries]
-    return [_answer(vectors, query, topn, method, restrict_vocab) for query in read]
+    if method not in METHODS:
+        raise ValueError(f"The method '{method}' is not known: it is 'add' or 'mul'.")
+    if restrict_vocab is not None and restrict_vocab < 1:
+        raise ValueError(f"restrict_vocab={restrict_vocab} leaves no words: it must be at least 1.")
 
 
 def _answer(
@@ -97,18 +122,21 @@ def _answer(
     places = vectors.key_to_index
     own = [places[word] for word in (*query.positive, *query.negative)]
     scores[[row for row in own if row < len(scores)]] = -np.inf
+    table = np.asarray(vectors.vectors)[: len(scores)]
+    scores[~table.any(axis=1) | ~np.isfinite(scores)] = -np.inf  # as among the neighbours: they have no direction
     row = places[query.expected]
-    there = row < len(scores)
-    return answer | {
-        "expected": query.expected,
-        "rank": 1 + int((scores > scores[row]).sum()) if there else None,
-        "similarity": float(scores[row]) if there else None,
-    }
+    answer |= {"expected": query.expected, "rank": None, "similarity": None}
+    if row >= len(scores):
+        return answer | {"note": f"not among the first {len(scores):,} words"}
+    if scores[row] == -np.inf:
+        return answer | {"note": "its vector has no direction"}
+    return answer | {"rank": 1 + int((scores > scores[row]).sum()), "similarity": float(scores[row])}
 
 
 def neighbour_table(answers: Sequence[dict[str, Any]]) -> str:
-    """A column for each query, a row for each rank, and a line for each word that was expected."""
-    longest = max(len(answer["neighbours"]) for answer in answers)
+    """A column for each query that was answered, a row for each rank, and a line for each word that was expected."""
+    answers = [answer for answer in answers if "neighbours" in answer]
+    longest = max((len(answer["neighbours"]) for answer in answers), default=0)
     rows = []
     for rank in range(longest):
         cells = [answer["neighbours"][rank : rank + 1] for answer in answers]
@@ -116,8 +144,6 @@ def neighbour_table(answers: Sequence[dict[str, Any]]) -> str:
     text = aligned(["", *(answer["query"] for answer in answers)], rows) + "\n"
     for answer in answers:
         if "expected" in answer:
-            where = (
-                f"number {answer['rank']:,}, {answer['similarity']:.3f}" if answer["rank"] else "not among the words"
-            )
+            where = f"number {answer['rank']:,}, {answer['similarity']:.3f}" if answer["rank"] else answer["note"]
             text += f"\n{answer['query']}: {where}"
     return text.rstrip("\n") + "\n"

@@ -37,7 +37,12 @@ def evaluate_similarity(table: WordTable, pairs: Sequence[Pair]) -> tuple[dict[s
         cannot be had is 0, `spearman_missing_as_mean`, where it is the mean of the others, and the counts `pairs`,
         `found` and their ratio `coverage`; a correlation that is not defined is None. And each pair with its
         `cosine`, None where a word is missing.
+
+    Raises:
+        ValueError: no pairs.
     """
+    if not pairs:
+        raise ValueError("There are no pairs of words to measure on.")
     first, second = table.rows(pair.word1 for pair in pairs), table.rows(pair.word2 for pair in pairs)
     there = (first >= 0) & (second >= 0)
     left, right = table.units[first[there]].astype(np.float64), table.units[second[there]].astype(np.float64)

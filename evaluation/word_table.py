@@ -1,14 +1,21 @@
-"""Word vectors as the test sets see them: rows of length one, found by word, with or without regard to case.
+"""Word vectors as the test sets see them: read from where they are, rows of length one, found by word, with or without
+regard to case.
 
 Axes: V words of the vocabulary, D width of a vector.
 """
 
+import os
 from collections.abc import Iterable, Sequence
+from pathlib import Path
 from typing import Protocol
 
 import numpy as np
+from transformers.utils import logging as library_logging
 
-from regard.modeling.word_vectors import WordVectorsMixin, unit
+from regard.modeling.word_vectors import WordVectors, WordVectorsMixin, load_word_vectors, unit
+
+NAMED = 10  # so many of the words that are missing are named
+SPELLINGS = 3  # for so many of these a spelling is looked for, which goes through the vocabulary
 
 
 class Vectors(Protocol):
@@ -68,6 +75,32 @@ class WordTable:
         return np.array([self._rows.get(self.key(word), -1) for word in words], dtype=np.int64)
 
 
+class UnknownWords(ValueError):
+    """Words that are not in the vocabulary."""
+
+
+def check_place(path: str | os.PathLike[str]) -> None:
+    """Refuses, as a ValueError, a place at which there is nothing."""
+    if not Path(path).exists():
+        raise ValueError(f"There is no run or file of word vectors at '{path}'.")
+
+
+def vectors_at(path: str | os.PathLike[str]) -> WordVectors:
+    """The vectors of a run, a model's folder or a file, as `load_word_vectors` reads them, without the library's bar.
+
+    Raises:
+        ValueError: there is nothing, or nothing of the kind.
+    """
+    check_place(path)
+    shown = library_logging.is_progress_bar_enabled()
+    library_logging.disable_progress_bar()
+    try:
+        return load_word_vectors(path)
+    finally:
+        if shown:
+            library_logging.enable_progress_bar()
+
+
 def vectors_of(vectors: WordVectorsMixin, words: Sequence[str]) -> np.ndarray:
     """The unit vectors of words, float32 of shape (words, D).
 
@@ -79,11 +112,16 @@ def vectors_of(vectors: WordVectorsMixin, words: Sequence[str]) -> np.ndarray:
 
 
 def check_words(vectors: WordVectorsMixin, words: Iterable[str]) -> None:
-    """Refuses words that are missing in one sentence, as a ValueError, each with its nearest spelling."""
+    """Refuses words that are missing in one sentence, the first of them with their nearest spelling.
+
+    Raises:
+        UnknownWords: if there are any.
+    """
     missing = [word for word in dict.fromkeys(words) if word not in vectors.key_to_index]
     if not missing:
         return
-    near = {word: vectors.nearest_spelling(word) for word in missing}
-    said = ", ".join(f"'{word}'" + (f" (did you mean '{near[word]}'?)" if near[word] else "") for word in missing)
+    near = {word: vectors.nearest_spelling(word) for word in missing[:SPELLINGS]}
+    said = [f"'{one}'" + (f" (did you mean '{near[one]}'?)" if near.get(one) else "") for one in missing[:NAMED]]
+    said += [f"and {len(missing) - NAMED:,} more"] if len(missing) > NAMED else []
     be = "The word {} is" if len(missing) == 1 else "The words {} are"
-    raise ValueError(f"{be.format(said)} not among the {len(vectors.index_to_key):,} of the vocabulary.")
+    raise UnknownWords(f"{be.format(', '.join(said))} not among the {len(vectors.index_to_key):,} of the vocabulary.")

@@ -38,7 +38,7 @@ class DANConfig(PreTrainedConfig):
     word_dropout: float | int = 0.3
     dropout: float | int = 0.0
     freeze_embeddings: bool = False
-    initializer_range: float | None = None
+    initializer_range: float | int | None = None
     tie_word_embeddings: bool = False
     pad_token_id: int | None = 0
     bos_token_id: int | None = 1

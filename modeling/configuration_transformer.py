@@ -77,7 +77,7 @@ class TransformerConfigBase(PreTrainedConfig):
     attention_dropout: float | int = 0.0
     activation_dropout: float | int = 0.0
     classifier_dropout: float | int | None = None
-    initializer_range: float | None = None
+    initializer_range: float | int | None = None
     label_smoothing: float | int = 0.0
     tie_word_embeddings: bool = True
     use_cache: bool = True

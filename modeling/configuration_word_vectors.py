@@ -1,9 +1,11 @@
 """Configurations of static word vectors: word2vec and GloVe.
 
-The defaults are those of the papers' code: Mikolov et al., "Distributed Representations of Words and Phrases and their
-Compositionality" (2013), and Pennington et al., "GloVe: Global Vectors for Word Representation" (2014).
+Mikolov et al., "Distributed Representations of Words and Phrases and their Compositionality" (2013), and Pennington et
+al., "GloVe: Global Vectors for Word Representation" (2014). The defaults are those of the papers' code but for the
+architecture, which is CBOW in word2vec.c, and GloVe's width, which is 50 there.
 """
 
+import math
 from typing import Literal
 
 from huggingface_hub.dataclasses import strict
@@ -71,7 +73,7 @@ class Word2VecConfig(WordVectorsConfigBase):
     negative_exponent: float | int = 0.75
     subsample: float | int = 1e-3
     cbow_mean: bool = True
-    initializer_range: float | None = None
+    initializer_range: float | int | None = None
     huffman_depth: int = 0
 
     def _check_fields(self) -> None:
@@ -80,10 +82,17 @@ class Word2VecConfig(WordVectorsConfigBase):
             raise ValueError(f"num_negatives={self.num_negatives} must be at least 1.")
         for name in ("subsample", "initializer_range", "huffman_depth"):
             value = getattr(self, name)
-            if value is not None and value < 0:
-                raise ValueError(f"{name}={value} must not be negative.")
-        if self.objective == "hierarchical-softmax" and self.huffman_depth == 0:
-            self.huffman_depth = (self.vocab_size - 1).bit_length()
+            if value is not None and not 0 <= value < math.inf:
+                raise ValueError(f"{name}={value} must be finite and not negative.")
+        if not math.isfinite(self.negative_exponent):
+            raise ValueError(f"negative_exponent={self.negative_exponent} must be finite.")
+        if self.objective == "hierarchical-softmax":
+            least = (self.vocab_size - 1).bit_length()
+            self.huffman_depth = self.huffman_depth or least
+            if self.huffman_depth < least:
+                raise ValueError(
+                    f"huffman_depth={self.huffman_depth} must be at least {least} for vocab_size={self.vocab_size}."
+                )
 
 
 @strict
@@ -106,5 +115,5 @@ class GloVeConfig(WordVectorsConfigBase):
     def _check_fields(self) -> None:
         super()._check_fields()
         for name in ("x_max", "alpha"):
-            if getattr(self, name) <= 0:
-                raise ValueError(f"{name}={getattr(self, name)} must be above 0.")
+            if not 0 < getattr(self, name) < math.inf:
+                raise ValueError(f"{name}={getattr(self, name)} must be above 0, and finite.")

@@ -68,6 +68,29 @@ def huffman_tree(counts: Sequence[int] | np.ndarray) -> tuple[np.ndarray, np.nda
     return nodes, codes
 
 
+def balanced_tree(num_words: int, depth: int) -> tuple[np.ndarray, np.ndarray]:
+    """Paths that differ by one step at most, for words of which no counts are known.
+
+    The tree is a heap: node h has the children 2h and 2h + 1, the words are V to 2V - 1, and a word's number in binary
+    is its path.
+
+    Args:
+        num_words: V, at least two.
+        depth: L, at least ⌈log₂ V⌉.
+
+    Returns:
+        as `huffman_tree`, int32 and int8 of shape (V, L).
+    """
+    leaves = np.arange(num_words, 2 * num_words)
+    length = np.frexp(leaves)[1] - 1  # (V,): how many binary digits follow the first
+    steps = np.arange(depth)
+    left = np.maximum(length[:, None] - steps, 1)  # (V, L): digits after the node's own
+    inside = steps < length[:, None]
+    nodes = np.where(inside, num_words - 1 - (leaves[:, None] >> left), -1)
+    codes = np.where(inside, leaves[:, None] >> (left - 1) & 1, -1)
+    return nodes.astype(np.int32), codes.astype(np.int8)
+
+
 def graft(
     nodes: np.ndarray, codes: np.ndarray, new_counts: Sequence[int] | np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:

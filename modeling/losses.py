@@ -2,6 +2,7 @@
 
 import torch
 from torch import nn
+from transformers import PreTrainedConfig
 from transformers.utils import is_torchdynamo_compiling, logging
 
 logger = logging.get_logger(__name__)
@@ -100,13 +101,15 @@ def _parts(logits: torch.Tensor) -> list[slice]:
 def classification_loss(
     logits: torch.Tensor,
     labels: torch.Tensor,
-    problem_type: str,
+    config: PreTrainedConfig,
     num_items_in_batch: torch.Tensor | int | None = None,
 ) -> torch.Tensor:
     """The loss of a sequence classifier: cross-entropy, binary cross-entropy per label, or squared error.
 
     Args:
         logits: (B, labels).
+        config: its `problem_type` says which; unset, it is guessed and kept, since pipelines read from it what the
+            scores mean.
         labels: int64 (B,) for "single_label_classification"; (B, labels) of 0 and 1 for "multi_label_classification";
             numbers of shape (B,) or (B, labels) for "regression".
         num_items_in_batch: as in `cross_entropy`.
@@ -114,10 +117,12 @@ def classification_loss(
     Returns:
         A float32 scalar: the mean over the labels' elements.
     """
-    if problem_type == "single_label_classification":
+    if config.problem_type is None:
+        config.problem_type = _guess_problem_type(logits.shape[-1], labels)
+    if config.problem_type == "single_label_classification":
         return cross_entropy(logits, labels.view(-1), num_items_in_batch)
     labels = labels.to(logits.device, torch.float32).view_as(logits)
-    if problem_type == "regression":
+    if config.problem_type == "regression":
         total = nn.functional.mse_loss(logits.float(), labels, reduction="sum")
     else:
         total = nn.functional.binary_cross_entropy_with_logits(logits.float(), labels, reduction="sum")
@@ -185,7 +190,7 @@ def weighted_least_squares(
 
     Args:
         predicted: (N,).
-        counts: X of shape (N,), above 0; a pair of count 0 adds nothing.
+        counts: X of shape (N,), above 0; a pair of another count adds nothing.
         num_items_in_batch: as in `cross_entropy`.
 
     Returns:
@@ -193,12 +198,13 @@ def weighted_least_squares(
     """
     counts = counts.to(predicted.device, torch.float32)
     real = counts > 0  # (N,)
+    counts = counts.where(real, 1)  # a power or logarithm of the others would spoil the gradients
     weight = (counts / x_max).clamp(max=1) ** alpha
-    loss = weight * (_exact(predicted) - counts.where(real, 1).log()) ** 2  # (N,)
+    loss = weight * (_exact(predicted) - counts.log()) ** 2  # (N,)
     return loss.where(real, 0).sum() / _denominator(real.sum(), num_items_in_batch, loss.device)
 
 
-def guess_problem_type(num_labels: int, labels: torch.Tensor) -> str:
+def _guess_problem_type(num_labels: int, labels: torch.Tensor) -> str:
     """transformers' rule: one label is a regression, integer labels are classes, others are several labels at once."""
     if num_labels == 1:
         return "regression"

@@ -11,7 +11,7 @@ from transformers.modeling_outputs import SequenceClassifierOutput
 from transformers.utils import can_return_tuple
 
 from .configuration_dan import DANConfig
-from .losses import classification_loss, guess_problem_type
+from .losses import classification_loss
 from .modeling_base import RegardPreTrainedModel
 
 
@@ -96,6 +96,10 @@ class DANForSequenceClassification(RegardPreTrainedModel):
         self.gradient_checkpointing = False
         self.post_init()
 
+    def set_input_embeddings(self, value: nn.Embedding) -> None:
+        super().set_input_embeddings(value)
+        self.embeddings.train(self.embeddings.training)  # frozen vectors stay so
+
     @can_return_tuple
     def forward(
         self,
@@ -113,7 +117,7 @@ class DANForSequenceClassification(RegardPreTrainedModel):
             input_ids: int64 of shape (B, T).
             attention_mask: (B, T) with 1 on real tokens and 0 on padding, on either side.
             inputs_embeds: (B, T, D), instead of `input_ids`.
-            labels: see `losses.classification_loss`; the kind is `config.problem_type`, guessed where that is unset.
+            labels: see `losses.classification_loss`.
             num_items_in_batch: number of label elements in the whole step.
             loss_only: return no logits.
         """
@@ -128,7 +132,5 @@ class DANForSequenceClassification(RegardPreTrainedModel):
 
         loss = None
         if labels is not None:
-            if self.config.problem_type is None:  # kept, since pipelines read from it what the scores mean
-                self.config.problem_type = guess_problem_type(self.num_labels, labels)
-            loss = classification_loss(logits, labels, self.config.problem_type, num_items_in_batch)
+            loss = classification_loss(logits, labels, self.config, num_items_in_batch)
         return SequenceClassifierOutput(loss=loss, logits=None if loss_only and loss is not None else logits)

@@ -20,7 +20,7 @@ from .attention import MultiHeadAttention, is_flash
 from .compatibility import accept_both_cache_names, cache_field, cache_of
 from .configuration_transformer import TransformerConfigBase, TransformerDecoderConfig
 from .layers import Embeddings, TransformerDecoderLayer, make_norm
-from .losses import IGNORE_INDEX, classification_loss, cross_entropy, guess_problem_type
+from .losses import IGNORE_INDEX, classification_loss, cross_entropy
 from .modeling_base import RegardPreTrainedModel, default_position_ids, documents_in_row
 from .positions import RotaryPositions
 
@@ -303,7 +303,7 @@ class TransformerDecoderForSequenceClassification(TransformerDecoderPreTrainedMo
         Args:
             attention_mask: (B, T) with 0 on padding. Without it every token counts as real, whatever its id: where the
                 pad token is also the end token, ids cannot tell them apart.
-            labels: see `losses.classification_loss`; the kind is `config.problem_type`, guessed where that is unset.
+            labels: see `losses.classification_loss`.
             num_items_in_batch: number of label elements in the whole step.
             loss_only: return no logits.
         """
@@ -328,9 +328,7 @@ class TransformerDecoderForSequenceClassification(TransformerDecoderPreTrainedMo
 
         loss = None
         if labels is not None:
-            if self.config.problem_type is None:  # kept, since pipelines read from it what the scores mean
-                self.config.problem_type = guess_problem_type(self.num_labels, labels)
-            loss = classification_loss(logits, labels, self.config.problem_type, num_items_in_batch)
+            loss = classification_loss(logits, labels, self.config, num_items_in_batch)
         return SequenceClassifierOutputWithPast(
             loss=loss,
             logits=None if loss_only and loss is not None else logits,

@@ -20,7 +20,7 @@ from transformers.utils.output_capturing import OutputRecorder, capture_outputs
 from .attention import MultiHeadAttention
 from .configuration_transformer import TransformerConfigBase, TransformerEncoderConfig
 from .layers import Embeddings, TransformerEncoderLayer, make_activation, make_norm
-from .losses import IGNORE_INDEX, classification_loss, cross_entropy, guess_problem_type
+from .losses import IGNORE_INDEX, classification_loss, cross_entropy
 from .modeling_base import RegardPreTrainedModel, default_position_ids
 from .positions import RotaryPositions
 
@@ -216,7 +216,7 @@ class TransformerEncoderForSequenceClassification(TransformerEncoderPreTrainedMo
         """Logits of shape (B, labels), and with labels their loss.
 
         Args:
-            labels: see `losses.classification_loss`; the kind is `config.problem_type`, guessed where that is unset.
+            labels: see `losses.classification_loss`.
             num_items_in_batch: number of label elements in the whole step.
             loss_only: return no logits.
         """
@@ -231,9 +231,7 @@ class TransformerEncoderForSequenceClassification(TransformerEncoderPreTrainedMo
 
         loss = None
         if labels is not None:
-            if self.config.problem_type is None:  # kept, since pipelines read from it what the scores mean
-                self.config.problem_type = guess_problem_type(self.num_labels, labels)
-            loss = classification_loss(logits, labels, self.config.problem_type, num_items_in_batch)
+            loss = classification_loss(logits, labels, self.config, num_items_in_batch)
         return SequenceClassifierOutput(
             loss=loss,
             logits=None if loss_only and loss is not None else logits,

@@ -10,10 +10,12 @@ from typing import Any, Self
 import numpy as np
 import torch
 from torch import nn
+from transformers import initialization as init
 from transformers.utils import ModelOutput
 
 from .configuration_word_vectors import WordVectorsConfigBase
 from .modeling_base import RegardPreTrainedModel
+from .vector_files import check_words
 from .word_vectors import WordVectorsMixin
 
 
@@ -22,7 +24,7 @@ class WordVectorsOutput(ModelOutput):
     """
     Args:
         loss: a float32 scalar, if there were labels.
-        last_hidden_state: the centre vectors of `input_ids`, (..., D).
+        last_hidden_state: the vectors of the input, (..., D): of word2vec those of `in_embeddings`, of GloVe the sums.
     """
 
     loss: torch.Tensor | None = None
@@ -48,6 +50,17 @@ class VocabularyPreTrainedModel(WordVectorsMixin, RegardPreTrainedModel):
         self.register_buffer("vocabulary", torch.zeros(config.vocabulary_bytes, dtype=torch.uint8))
         self.register_buffer("counts", torch.zeros(config.vocab_size, dtype=torch.int64))
 
+    def post_init(self) -> None:
+        super().post_init()
+        # Buffers follow from the text, alike in every process, and stay as they are: DDP shall not send them around.
+        self._ddp_params_and_buffers_to_ignore += [name for name, _ in self.named_buffers()]
+
+    def _init_weights(self, module: nn.Module) -> None:
+        """Buffers that no checkpoint has filled: no words and no counts."""
+        if module is self:
+            init.zeros_(self.vocabulary)
+            init.zeros_(self.counts)
+
     @classmethod
     def from_vocabulary(cls, words: Sequence[str], counts: Sequence[int] | np.ndarray, **settings: Any) -> Self:
         """A model with random vectors for these words.
@@ -58,7 +71,8 @@ class VocabularyPreTrainedModel(WordVectorsMixin, RegardPreTrainedModel):
             settings: further fields of the configuration.
 
         Raises:
-            ValueError: if words and counts do not fit together, or a word is empty, occurs twice or holds a newline.
+            ValueError: if words and counts do not fit together, or a word is no string, is empty, occurs twice or
+                holds a newline.
         """
         words, counts = list(words), np.asarray(counts, dtype=np.int64)
         buffer = encode_words(words)
@@ -69,21 +83,29 @@ class VocabularyPreTrainedModel(WordVectorsMixin, RegardPreTrainedModel):
                 f"words must come in order of falling count: {words[later]!r} ({counts[later]}) follows "
                 f"{words[later - 1]!r} ({counts[later - 1]})."
             )
-        settings = {"vocab_size": len(words), "vocabulary_bytes": len(buffer), **settings}
-        model = cls(cls.config_class(**{**settings, **cls._settings_from_counts(counts, settings)}))
+        sizes = {"vocab_size": len(words), "vocabulary_bytes": len(buffer)}
+        for name, size in sizes.items():
+            if settings.get(name, size) != size:
+                raise ValueError(
+                    f"{name}={settings[name]} does not fit the words, for which it is {size}: leave it out."
+                )
+        model = cls(cls.config_class(**{**settings, **sizes}))
         with torch.no_grad():
             model.vocabulary.copy_(torch.from_numpy(buffer))
             model.counts.copy_(torch.from_numpy(counts))
         model._counts_changed()
         return model
 
-    @classmethod
-    def _settings_from_counts(cls, counts: np.ndarray, settings: dict[str, Any]) -> dict[str, Any]:
-        """Fields of the configuration that follow from the counts."""
-        return {}
-
     def _counts_changed(self) -> None:
         """Make anew what follows from the counts."""
+
+    def __len__(self) -> int:
+        return self.config.vocab_size
+
+    @property
+    def vector_size(self) -> int:
+        """D, the width of a vector."""
+        return self.config.hidden_size
 
     @property
     def index_to_key(self) -> list[str]:
@@ -95,7 +117,7 @@ class VocabularyPreTrainedModel(WordVectorsMixin, RegardPreTrainedModel):
         buffer = self.vocabulary
         version = 0 if buffer.is_inference() else buffer._version
         if self._words is None or self._words[0] is not buffer or self._words[1] != version:
-            if not len(buffer):
+            if not buffer.any():  # nor has a model of a saved configuration, whose buffer is there
                 raise ValueError(f"This {type(self).__name__} has no words: make it with from_vocabulary.")
             words = buffer.cpu().numpy().tobytes().decode("utf-8").split("\n")
             self._words = (buffer, version, words)
@@ -112,7 +134,29 @@ class VocabularyPreTrainedModel(WordVectorsMixin, RegardPreTrainedModel):
     @property
     def vectors(self) -> np.ndarray:
         """float32 of shape (V, D): the centre vectors; on a CPU in float32 they are the weights themselves."""
-        return to_numpy(self.in_embeddings.weight)
+        return self._rows(slice(None))
+
+    def _rows(self, rows: np.ndarray | slice) -> np.ndarray:
+        return rows_of(self.in_embeddings.weight, rows)
+
+    def look_up(self, ids: torch.Tensor, *tables: nn.Embedding) -> torch.Tensor:
+        """The vectors of words, (..., D): of a table, or summed over several.
+
+        A run's tokenizer gives the word of row i the id i; after the V words it has `<unk>`, V, and `<pad>`, V + 1.
+        These two have no row, and their vector is zero; so is that of ids below 0, with which contexts are padded.
+
+        Raises:
+            ValueError: an id beyond these, which belongs to another tokenizer. In compiled code it is torch's error.
+        """
+        size = self.config.vocab_size
+        if not torch.compiler.is_compiling() and ids.numel() and (greatest := int(ids.max())) > size + 1:
+            raise ValueError(
+                f"There is no word of id {greatest} among the {size:,} of this {type(self).__name__}: its own "
+                f"tokenizer has ids up to {size + 1}, of which the last two are <unk> and <pad>."
+            )
+        known = (ids >= 0) & (ids != size) & (ids != size + 1)
+        rows = ids.where(known, 0)
+        return sum(table(rows) for table in tables).where(known[..., None], 0)
 
     def extend_vocabulary(self, words: Sequence[str], counts: Sequence[int] | np.ndarray) -> list[str]:
         """Add rows for new words after those that are there, which keep their places and their values.
@@ -156,7 +200,8 @@ class VocabularyPreTrainedModel(WordVectorsMixin, RegardPreTrainedModel):
         more = nn.Embedding(number, module.embedding_dim, device=module.weight.device, dtype=module.weight.dtype)
         more.begins_at_zero = getattr(module, "begins_at_zero", False)
         self._init_weights(more)
-        module.weight = nn.Parameter(torch.cat([module.weight.detach(), more.weight.detach()]))
+        table = torch.cat([module.weight.detach(), more.weight.detach()])
+        module.weight = nn.Parameter(table, requires_grad=module.weight.requires_grad)
         module.num_embeddings += number
 
     def get_input_embeddings(self) -> nn.Embedding:
@@ -165,39 +210,41 @@ class VocabularyPreTrainedModel(WordVectorsMixin, RegardPreTrainedModel):
     def set_input_embeddings(self, value: nn.Embedding) -> None:
         self.in_embeddings = value
 
-    def resize_token_embeddings(self, new_num_tokens: int | None = None, *args, **kwargs) -> nn.Embedding:
+    def resize_token_embeddings(
+        self, new_num_tokens: int | None = None, pad_to_multiple_of: int | None = None, **kwargs
+    ) -> nn.Embedding:
         """Rows are words here: only `extend_vocabulary` adds some.
 
         Raises:
             ValueError: if the number would change.
         """
-        if new_num_tokens not in (None, self.config.vocab_size):
+        number = self.config.vocab_size if new_num_tokens is None else new_num_tokens
+        number += -number % (pad_to_multiple_of or 1)
+        if number != self.config.vocab_size:
             raise ValueError(
-                f"resize_token_embeddings({new_num_tokens}) would leave rows without words: a "
+                f"resize_token_embeddings to {number} would leave rows without words: a "
                 f"{type(self).__name__} of {self.config.vocab_size} words grows by extend_vocabulary."
             )
         return self.in_embeddings
 
 
-def to_numpy(table: torch.Tensor) -> np.ndarray:
-    """The same memory where numpy can read it, else a float32 copy."""
-    return table.detach().to("cpu", torch.float32).numpy()
+def rows_of(table: torch.Tensor, rows: np.ndarray | slice) -> np.ndarray:
+    """Some rows in float32: the same memory for a slice where numpy can read it, else a copy of these alone."""
+    index = rows if isinstance(rows, slice) else torch.from_numpy(rows).to(table.device)
+    return table.detach()[index].to("cpu", torch.float32).numpy()
 
 
 def encode_words(words: list[str]) -> np.ndarray:
     """Words in UTF-8, joined by newlines, as uint8.
 
     Raises:
-        ValueError: if a word is empty, holds a newline, occurs twice or cannot be written in UTF-8.
+        ValueError: if a word is no string, is empty, holds a newline, occurs twice or cannot be written in UTF-8.
     """
+    check_words(words)
+    for number, word in enumerate(words):
+        if not word or "\n" in word:
+            raise ValueError(f"a word must not be empty or hold a newline: {word!r} (word {number}).")
     text = "\n".join(words)
-    if text.count("\n") != len(words) - 1 or "" in words:
-        bad = next(word for word in words if not word or "\n" in word)
-        raise ValueError(f"a word must not be empty or hold a newline: {bad!r} (word {words.index(bad)}).")
-    if len(set(words)) < len(words):
-        seen: set[str] = set()
-        bad = next(word for word in words if word in seen or seen.add(word))
-        raise ValueError(f"a word must occur once: {bad!r} occurs twice.")
     try:
         return np.frombuffer(text.encode("utf-8"), dtype=np.uint8).copy()
     except UnicodeEncodeError:

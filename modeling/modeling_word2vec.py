@@ -6,15 +6,16 @@ of Words and Phrases and their Compositionality" (2013).
 Axes: B pairs in a batch, C context words, D width, V vocabulary, K negatives, L steps of a path in the Huffman tree.
 """
 
-from typing import Any
+from collections.abc import Sequence
 
 import numpy as np
 import torch
 from torch import nn
 from transformers import initialization as init
+from transformers.utils import can_return_tuple, is_torchdynamo_compiling
 
 from .configuration_word_vectors import Word2VecConfig
-from .huffman import graft, huffman_tree
+from .huffman import balanced_tree, graft, huffman_tree
 from .losses import IGNORE_INDEX, cross_entropy, hierarchical_softmax_loss, negative_sampling_loss
 from .modeling_vocabulary import VocabularyPreTrainedModel, WordVectorsOutput
 
@@ -29,43 +30,49 @@ class Word2VecModel(VocabularyPreTrainedModel):
         out_embeddings: (V, D), a vector u for each word that is predicted; with hierarchical softmax (V - 1, D), one
             for each inner node of the Huffman tree.
 
-    With hierarchical softmax the tree is stored too: `huffman_nodes` int32 and `huffman_codes` int8, both (V, L).
+    With hierarchical softmax the tree is stored too: `huffman_nodes` int32 and `huffman_codes` int8, both (V, L); it
+    is balanced where no counts are known. `noise_bounds`, int64 of shape (V + 1,), follows from the counts and is not
+    stored.
     """
 
     config: Word2VecConfig
     config_class = Word2VecConfig
     _auto_class = "AutoModel"
     auto_classes = {"AutoModel": "Word2VecModel"}
-    _noise: tuple[torch.Tensor, int, torch.Tensor] | None = None
+    _noise_of: tuple[torch.Tensor, int] | None = None
 
     def __init__(self, config: Word2VecConfig):
         super().__init__(config)
         tree = config.objective == "hierarchical-softmax"
         self.out_embeddings = nn.Embedding(config.vocab_size - tree, config.hidden_size)
         self.out_embeddings.begins_at_zero = True
+        self.register_buffer("noise_bounds", torch.zeros(config.vocab_size + 1, dtype=torch.int64), persistent=False)
         if tree:
             shape = (config.vocab_size, config.huffman_depth)
-            self.register_buffer("huffman_nodes", torch.full(shape, -1, dtype=torch.int32))
-            self.register_buffer("huffman_codes", torch.full(shape, -1, dtype=torch.int8))
-            if self.huffman_nodes.device.type != "meta" and not config.vocabulary_bytes:
-                self._counts_changed()  # without counts: a balanced tree
+            self.register_buffer("huffman_nodes", torch.zeros(shape, dtype=torch.int32))
+            self.register_buffer("huffman_codes", torch.zeros(shape, dtype=torch.int8))
         self.post_init()
-
-    @classmethod
-    def _settings_from_counts(cls, counts: np.ndarray, settings: dict[str, Any]) -> dict[str, Any]:
-        if settings.get("objective") != "hierarchical-softmax":
-            return {}
-        return {"huffman_depth": huffman_tree(counts)[0].shape[1]}
 
     def _counts_changed(self) -> None:
         if self.config.objective == "hierarchical-softmax":
             self._set_tree(*huffman_tree(self.counts.cpu().numpy()))
+        self._renew_noise()
+
+    def _load_from_state_dict(self, *args) -> None:
+        super()._load_from_state_dict(*args)
+        self._renew_noise()
 
     def _set_tree(self, nodes: np.ndarray, codes: np.ndarray) -> None:
         device = self.huffman_nodes.device
         self.huffman_nodes = torch.from_numpy(nodes).to(device)
         self.huffman_codes = torch.from_numpy(codes).to(device)
         self.config.huffman_depth = nodes.shape[1]
+
+    def extend_vocabulary(self, words: Sequence[str], counts: Sequence[int] | np.ndarray) -> list[str]:
+        """As in the base class; negatives follow the new counts."""
+        new = super().extend_vocabulary(words, counts)
+        self._renew_noise()
+        return new
 
     def _add_rows(self, number: int, counts: np.ndarray) -> None:
         self._grow(self.in_embeddings, number)
@@ -75,7 +82,17 @@ class Word2VecModel(VocabularyPreTrainedModel):
             self._set_tree(*graft(*old, counts))
 
     def _init_weights(self, module: nn.Module) -> None:
-        """Centre vectors from U(-0.5/D, 0.5/D) or N(0, initializer_range²); the others zero, as in the original."""
+        """Centre vectors from U(-0.5/D, 0.5/D) or N(0, initializer_range²); the others zero, as in the original.
+
+        Of a tree, nodes and codes belong together: where a checkpoint lacks one of them, both are made anew.
+        """
+        super()._init_weights(module)
+        if module is self:
+            if self.config.objective == "hierarchical-softmax":
+                tree = (self.huffman_nodes, self.huffman_codes)
+                if not all(getattr(buffer, "_is_hf_initialized", False) for buffer in tree):
+                    self._set_tree(*balanced_tree(*self.huffman_nodes.shape))
+            self._renew_noise()
         if isinstance(module, nn.Embedding):
             if getattr(module, "begins_at_zero", False):
                 init.zeros_(module.weight)
@@ -84,6 +101,7 @@ class Word2VecModel(VocabularyPreTrainedModel):
             else:
                 init.normal_(module.weight, std=self.config.initializer_range)
 
+    @can_return_tuple
     def forward(
         self,
         input_ids: torch.Tensor,
@@ -98,7 +116,7 @@ class Word2VecModel(VocabularyPreTrainedModel):
 
         Args:
             input_ids: int64. Skip-gram: the centre words, (B,). CBOW: the context words, (B, C), -100 on padding.
-                Without labels, any shape.
+                Without labels, any shape, and the ids of `<unk>` and `<pad>` have a vector of zeros.
             labels: int64 of shape (B,). Skip-gram: a context word of each centre; CBOW: the centre words. -100 is
                 ignored, and so is a row of CBOW without context.
             context_mask: (B, C), 0 on padding; instead of -100.
@@ -111,7 +129,7 @@ class Word2VecModel(VocabularyPreTrainedModel):
             ValueError: if the shapes are not those of the architecture.
         """
         if labels is None:
-            return WordVectorsOutput(last_hidden_state=self.in_embeddings(input_ids.clamp(min=0)))
+            return WordVectorsOutput(last_hidden_state=self.look_up(input_ids, self.in_embeddings))
         vectors, hidden, real = self._hidden(input_ids, context_mask)  # hidden: (B, D)
         if labels.shape != hidden.shape[:-1]:
             raise ValueError(
@@ -168,11 +186,23 @@ class Word2VecModel(VocabularyPreTrainedModel):
     def noise_weights(self) -> torch.Tensor:
         """How likely each word is drawn as a negative: int64 of shape (V,), in proportion to count^exponent.
 
-        Without counts all words are as likely. Whole numbers, so that sums of them are exact.
+        Without counts all words are as likely. A negative exponent, of which 0 has no power, takes a count of 0 as 1.
+        Whole numbers, so that sums of them are exact.
         """
-        weights = self.counts.cpu().double()
-        weights = torch.ones_like(weights) if not weights.any() else weights**self.config.negative_exponent
+        weights, exponent = self.counts.cpu().double(), self.config.negative_exponent
+        if exponent < 0 or not weights.any():
+            weights = weights.clamp(min=1)
+        weights = weights**exponent
         return (weights / weights.sum() * NOISE_TOTAL).round().long().clamp(min=1)
+
+    def _renew_noise(self) -> None:
+        """Make `noise_bounds` anew if the counts have changed: the running sum of `noise_weights`, from 0 on."""
+        if self.counts.is_meta:
+            return
+        of = (self.counts, 0 if self.counts.is_inference() else self.counts._version)
+        if self._noise_of is None or self._noise_of[0] is not of[0] or self._noise_of[1] != of[1]:
+            bounds = nn.functional.pad(self.noise_weights().cumsum(0), (1, 0))  # (V + 1,)
+            self.noise_bounds, self._noise_of = bounds.to(self.counts.device), of
 
     def draw_negatives(self, targets: torch.Tensor, num_negatives: int | None = None) -> torch.Tensor:
         """Words drawn in proportion to count^exponent, the target never among its own.
@@ -187,11 +217,9 @@ class Word2VecModel(VocabularyPreTrainedModel):
         Returns:
             int64 of shape (B, K).
         """
-        version = 0 if self.counts.is_inference() else self.counts._version
-        if self._noise is None or self._noise[0] is not self.counts or self._noise[1] != version:
-            bounds = nn.functional.pad(self.noise_weights().cumsum(0), (1, 0))  # (V + 1,)
-            self._noise = (self.counts, version, bounds.to(self.counts.device))
-        bounds = self._noise[2]
+        if not is_torchdynamo_compiling():  # which knows no versions: a compiled graph reads what was renewed before
+            self._renew_noise()
+        bounds = self.noise_bounds  # (V + 1,)
         targets = targets.to(bounds.device)
         start, end = bounds[targets][:, None], bounds[targets + 1][:, None]  # (B, 1)
         shape = (len(targets), num_negatives or self.config.num_negatives)

@@ -33,8 +33,10 @@ def words_of_tokens(tokenizer: Any) -> dict[int, str]:
         return tokens
     for mark in WORD_BEGINS:
         marked = {row: token for row, token in tokens.items() if token.startswith(mark)}
-        if marked:
+        if marked and _is_mark(mark, tokenizer):
             return {row: tokenizer.convert_tokens_to_string([token]).strip() for row, token in marked.items()}
+    if not _is_mark(GOES_ON, tokenizer):
+        return tokens
     return {row: token for row, token in tokens.items() if not token.startswith(GOES_ON) or token == GOES_ON}
 
 
@@ -44,7 +46,8 @@ def start_embeddings(
     """Write vectors into the rows of the tokens that have one, in place.
 
     The rows of other tokens are drawn from a normal distribution with, in each dimension, the mean and the standard
-    deviation of those that were found. Rows of special tokens, and rows that are no token's, stay as they are.
+    deviation of those that were found; if that is one alone, with the deviation of the table as it was. Rows of
+    special tokens, and rows that are no token's, stay as they are.
 
     Args:
         table: (V, D).
@@ -54,8 +57,8 @@ def start_embeddings(
         lowercase: look a word that is missing up in lower case too.
 
     Raises:
-        ValueError: before anything is changed, if the widths differ, a row is not in the table, or no token has a
-            vector.
+        ValueError: before anything is changed, if the widths differ, a row is not in the table, no token has a vector,
+            or one that is found is not finite.
     """
     source = np.asarray(vectors.vectors)
     ids = vectors.key_to_index
@@ -93,9 +96,13 @@ def start_embeddings(
             "and is the one lowercased and the other not?"
         )
     known = torch.from_numpy(np.array(source[places], dtype=np.float32))  # (found, D)
+    finite = known.isfinite().all(1)
+    if not finite.all():
+        raise ValueError(f"the vector of {found[int(finite.int().argmin())]!r} holds a number that is not finite.")
+    spread = (known if len(known) > 1 else table.detach().to("cpu", torch.float32)).std(0, correction=0)  # (D,)
     generator = torch.Generator().manual_seed(seed)
     noise = torch.randn(len(missing), table.shape[1], generator=generator)
-    drawn = known.mean(0) + known.std(0, correction=0) * noise  # (missing, D)
+    drawn = known.mean(0) + spread * noise  # (missing, D)
     with torch.no_grad():
         table[torch.tensor(rows, device=table.device)] = known.to(table)
         table[torch.tensor(missing_rows, device=table.device, dtype=torch.long)] = drawn.to(table)
@@ -108,3 +115,8 @@ def _vocabulary(tokenizer: Any) -> Mapping[str, int]:
 
 def _special_rows(tokenizer: Any) -> set[int]:
     return set() if isinstance(tokenizer, Mapping) else set(tokenizer.all_special_ids)
+
+
+def _is_mark(mark: str, tokenizer: Any) -> bool:
+    """Whether the tokenizer takes this from tokens when it joins them to text; elsewhere it is a part of words."""
+    return mark not in tokenizer.convert_tokens_to_string(["a", f"{mark}a"])

@@ -6,7 +6,8 @@
 | word2vec binary | `V D` | the word, a blank, D numbers of four bytes, in some files a newline |
 | GloVe text | none | as word2vec text |
 
-They are told apart by what is in the file. Axes: V vocabulary, D width.
+They are told apart by what is in the file. That can err in one case: a binary file of a few numbers whose bytes happen
+to spell a text. Axes: V vocabulary, D width.
 """
 
 import gzip
@@ -27,7 +28,9 @@ logger = logging.get_logger(__name__)
 
 HEAD = 2**16  # bytes by which the format is told
 BLOCK = 2**19  # bytes that are parsed together
-HEADER = re.compile(rb"\s*(\d+)[ \t]+(\d+)[ \t\r]*\n")
+LONGEST = 2**24  # bytes of a line
+PACKED = 1032  # times that gzip can make a file smaller, at most
+HEADER = re.compile(rb"\s*(\d+)[ \t]+(\d+)[ \t\r]*(?:\n|\Z)")
 CONTROL = re.compile(rb"[\x00-\x08\x0e-\x1f\x7f]")
 BLANKS = re.compile(r"[ \t\n\r\f\v]")
 
@@ -65,7 +68,7 @@ def read_vectors(
     path = Path(path)
     try:
         with _opened(path) as file:
-            head = file.read(HEAD)
+            head = file.read(HEAD) + file.readline(LONGEST)
             for magic, reason in NOT_READ.items():
                 if head.startswith(magic):
                     raise ValueError(f"{path} {reason}.")
@@ -81,9 +84,7 @@ def read_vectors(
                 num_words, width, binary = None, _common_width(head[skipped:], path), False
             else:
                 skipped = header.end()
-                num_words, width = int(header[1]), int(header[2])
-                if num_words < 1 or width < 1:
-                    raise ValueError(f"{path}: the header says {num_words} words of width {width}: there is nothing.")
+                num_words, width = _read_header(header, path)
                 binary = _is_binary(head[skipped:], width)
             file.seek(skipped)
             read = _read_binary if binary else _read_text
@@ -107,10 +108,17 @@ def write_vectors(
         binary: write numbers of four bytes.
 
     Raises:
-        ValueError: before anything is written, if a word is empty or holds white space, at which other tools would cut
-            it, or is not valid Unicode, or if a number is not finite.
+        ValueError: before anything is written, if there is nothing to write, words and vectors do not fit together, a
+            word occurs twice, is empty or holds white space, at which other tools would cut it, or is not valid
+            Unicode, or if a number is not finite.
     """
-    vectors = np.ascontiguousarray(vectors, dtype="<f4")
+    vectors = np.asarray(vectors, dtype="<f4")
+    check_words(words)
+    if vectors.ndim != 2 or len(vectors) != len(words) or not vectors.size:
+        raise ValueError(
+            f"vectors of shape {vectors.shape} cannot be written for {len(words)} words: there must be a row for each "
+            "of them, and at least one number."
+        )
     for word in words:
         if not word or BLANKS.search(word):
             raise ValueError(
@@ -128,6 +136,24 @@ def write_vectors(
 
 
 # Telling formats apart
+
+
+def _read_header(header: re.Match[bytes], path: Path) -> tuple[int, int]:
+    """V and D, if the file can hold a vector of that width: an array is made for it."""
+    size = path.stat().st_size
+    with open(path, "rb") as file:
+        size *= PACKED if file.read(2) == b"\x1f\x8b" else 1
+    long = max(map(len, header.groups())) > 18
+    num_words, width = (0, 0) if long else map(int, header.groups())
+    if long or 2 * width > size:  # a number takes a digit and a blank, or four bytes
+        shown = header[0].decode().strip()
+        raise ValueError(
+            f"{path}: the header says {shown[:40]!r}, words and width, for which the file is too short: it is cut off "
+            "or damaged."
+        )
+    if num_words < 1 or width < 1:
+        raise ValueError(f"{path}: the header says {num_words} words of width {width}: there is nothing.")
+    return num_words, width
 
 
 def _is_binary(records: bytes, width: int) -> bool:
@@ -176,21 +202,21 @@ def _read_text(
     """Records of text; `line` is the number of the first one's line."""
     wanted = min(limit or num_words, num_words) if num_words else limit
     words: list[str] = []
-    parts: list[np.ndarray] = []
+    table = _Table(width)
     for lines in _blocks_of_lines(file):
         if wanted is not None and len(words) + len(lines) >= wanted and limit:
             lines = lines[: wanted - len(words)]
         new_words, vectors = _parse_lines(lines, width, path, line + len(words))
         words += _decode(new_words, errors, path, len(words))
-        parts.append(vectors)
         _check_finite(vectors, words[-len(vectors) :], f"in {path} cannot be used")
+        table.add(vectors)
         if limit and len(words) == wanted:
             break
     if num_words and len(words) != (wanted if limit else num_words):
         raise ValueError(
             f"{path}: the header says {num_words} words, and the file has {len(words)}: it may be cut off."
         )
-    return words, np.concatenate(parts)
+    return words, table.finished()
 
 
 def _blocks_of_lines(file: BinaryIO) -> Iterator[list[bytes]]:
@@ -261,49 +287,89 @@ def _read_binary(
     """Records of a word, a blank and four bytes a number."""
     wanted = min(limit or num_words, num_words)
     size = 4 * width
-    words: list[bytes] = []
-    numbers: list[bytes] = []
-    data, place = b"", 0
+    words: list[str] = []
+    table = _Table(width)
+    data = b""
     while len(words) < wanted:
-        blank = data.find(b" ", place)
-        if blank < 0 or blank + 1 + size > len(data):
-            more = file.read(max(BLOCK, 2 * size))
-            if not more:
-                raise ValueError(
-                    f"{path}: the header says {num_words} words of width {width}, and the file ends after "
-                    f"{len(words)}: it is cut off, or its numbers do not have four bytes."
-                )
-            data, place = data[place:] + more, 0
-            continue
-        words.append(data[place:blank].lstrip(b"\n"))
-        numbers.append(data[blank + 1 : blank + 1 + size])
-        place = blank + 1 + size
-        if not words[-1]:
-            raise ValueError(f"{path}, word {len(words)}: it is empty.")
-    if wanted == num_words and (data[place:] + file.read(BLOCK)).strip(b"\n"):
+        more = file.read(min(max(BLOCK, 2 * size), LONGEST))
+        if not more:
+            raise ValueError(
+                f"{path}: the header says {num_words} words of width {width}, and the file ends after "
+                f"{len(words)}: it is cut off, or its numbers do not have four bytes."
+            )
+        data, place = data + more, 0
+        new_words, numbers = [], []
+        while len(words) + len(new_words) < wanted:
+            start = data.find(b" ", place) + 1
+            if not start or start + size > len(data):
+                break
+            new_words.append(data[place : start - 1].lstrip(b"\n"))
+            numbers.append(data[start : start + size])
+            place = start + size
+        data = data[place:]
+        decoded = _decode(new_words, errors, path, len(words))
+        vectors = np.frombuffer(b"".join(numbers), dtype="<f4").reshape(-1, width)
+        _check_finite(vectors, decoded, f"in {path} cannot be used")
+        words += decoded
+        table.add(vectors)
+    if wanted == num_words and (data + file.read(BLOCK)).strip(b"\n"):
         raise ValueError(f"{path}: the header says {num_words} words of width {width}, and more follows them.")
-    vectors = np.frombuffer(b"".join(numbers), dtype="<f4").reshape(len(words), width).astype(np.float32)
-    decoded = _decode(words, errors, path, 0)
-    _check_finite(vectors, decoded, f"in {path} cannot be used")
-    return decoded, vectors
+    return words, table.finished()
+
+
+class _Table:
+    """Rows of float32 that come by blocks; memory grows in place where the system can, so that none is there twice."""
+
+    def __init__(self, width: int):
+        self.rows, self.filled = np.empty((0, width), dtype=np.float32), 0
+
+    def add(self, vectors: np.ndarray) -> None:
+        end = self.filled + len(vectors)
+        if end > len(self.rows):
+            self._resize(max(end, len(self.rows) * 5 // 4))
+        self.rows[self.filled : end] = vectors
+        self.filled = end
+
+    def finished(self) -> np.ndarray:
+        self._resize(self.filled)
+        return self.rows
+
+    def _resize(self, number: int) -> None:
+        self.rows.resize((number, self.rows.shape[1]), refcheck=False)
 
 
 # Words
 
 
+def check_words(words: Sequence[str]) -> None:
+    """See that words are strings, each there once.
+
+    Raises:
+        ValueError: if not.
+    """
+    for word in words:
+        if not isinstance(word, str):
+            raise ValueError(f"a word must be a string, not {word!r}.")
+    if len(set(words)) < len(words):
+        double = Counter(words).most_common(1)[0][0]
+        raise ValueError(f"a word must occur once: {double!r} occurs twice.")
+
+
 def _decode(words: list[bytes], errors: str, path: Path, before: int) -> list[str]:
-    try:
-        return b"\n".join(words).decode("utf-8", errors).split("\n")
-    except UnicodeDecodeError:
-        pass
+    """Each word by itself: a binary file can have one with a newline in it."""
+    decoded = []
     for number, word in enumerate(words, before + 1):
         try:
-            word.decode("utf-8")
+            text = word.decode("utf-8", errors)
         except UnicodeDecodeError:
             raise ValueError(
                 f"{path}, word {number}: {word!r} is not UTF-8; errors='replace' reads it all the same."
             ) from None
-    raise AssertionError("some word is not UTF-8")
+        if not text:
+            without = f" without what is not UTF-8 in {word!r}" if word else ""
+            raise ValueError(f"{path}, word {number}: it is empty{without}.")
+        decoded.append(text)
+    return decoded
 
 
 def _encode(word: str) -> bytes:

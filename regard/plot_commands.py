@@ -147,11 +147,17 @@ def vectors(
 ) -> None:
     """Words in a plane, by PCA and t-SNE."""
     with _results_alone(as_json):
-        from regard.evaluation.vector_pictures import plot_vectors, words_of_categories
+        from regard.evaluation.vector_pictures import check_choice, plot_vectors, words_of_categories
+        from regard.evaluation.word_sets import read_categories
 
-        table, chosen, groups = _checked_vectors(vectors, output), [*(more or []), *(words or [])], None
+        _check_places(vectors, output)
+        chosen, members, groups = list(dict.fromkeys([*(more or []), *(words or [])])), [], None
         if categories is not None:
-            groups = words_of_categories(table, categories)
+            members = read_categories(categories)
+        check_choice(3 if members else len(chosen), neighbours, method)  # of members there may be any number
+        table = _load_vectors(vectors)
+        if categories is not None:
+            groups = words_of_categories(table, members, categories)
         path = plot_vectors(
             table, [*chosen, *(groups or {})], output, methods=method, neighbours=neighbours, groups=groups, seed=seed
         )
@@ -167,10 +173,12 @@ def analogies(
 ) -> None:
     """Pairs of words as arrows, which are parallel where the pairs are an analogy."""
     with _results_alone(as_json):
-        from regard.evaluation.vector_pictures import parse_pairs, plot_analogies
+        from regard.evaluation.vector_pictures import check_pairs, parse_pairs, plot_analogies
 
+        _check_places(vectors, output)
         read = parse_pairs(pairs)
-        path = plot_analogies(_checked_vectors(vectors, output), read, output)
+        check_pairs(read)
+        path = plot_analogies(_load_vectors(vectors), read, output)
     _say(path, as_json)
 
 
@@ -185,19 +193,27 @@ def one_hot(
 ) -> None:
     """How alike words are as one-hot vectors, where hotel is as far from motel as from any word, and as embeddings."""
     with _results_alone(as_json):
-        from regard.evaluation.vector_pictures import plot_one_hot
+        from regard.evaluation.vector_pictures import check_number, plot_one_hot
 
-        path = plot_one_hot(_checked_vectors(vectors, output), words, output)
+        _check_places(vectors, output)
+        check_number(len(set(words)))
+        path = plot_one_hot(_load_vectors(vectors), words, output)
     _say(path, as_json)
 
 
-def _checked_vectors(path: str, output: Path) -> Any:
-    """The vectors at a place, read when the picture's file is known to be possible."""
+def _check_places(vectors: str, output: Path) -> None:
+    """Refuses vectors that are not there and a picture's file that cannot be, before anything is read."""
     from regard.evaluation.drawing import check_format
-    from regard.modeling.word_vectors import load_word_vectors
+    from regard.evaluation.word_table import check_place
 
+    check_place(vectors)
     check_format(output)
-    return load_word_vectors(path)
+
+
+def _load_vectors(path: str) -> Any:
+    from regard.evaluation.word_table import vectors_at
+
+    return vectors_at(path)
 
 
 def _say(path: Path, as_json: bool) -> None:

@@ -97,7 +97,7 @@ class Entry:
         """Input without padding; a seq2seq model gets decoder input as well."""
         generator = torch.Generator().manual_seed(seed)
         config = self.config()
-        inputs = {"input_ids": words(config, (batch, length), generator)}
+        inputs = {self.model_class.main_input_name: words(config, (batch, length), generator)}
         if getattr(config, "type_vocab_size", 0):
             inputs["token_type_ids"] = torch.randint(config.type_vocab_size, (batch, length), generator=generator)
         if self.kind == "seq2seq":
@@ -160,6 +160,18 @@ def tag_labels(config: PreTrainedConfig, batch: int, length: int, generator: tor
 
 def class_labels(config: PreTrainedConfig, batch: int, length: int, generator: torch.Generator) -> Batch:
     return {"labels": torch.randint(config.num_labels, (batch,), generator=generator)}
+
+
+def context_labels(config: PreTrainedConfig, batch: int, length: int, generator: torch.Generator) -> Batch:
+    """Of word2vec: a word at each centre, or one for each row of context words."""
+    shape = (batch,) if config.architecture == "cbow" else (batch, length)
+    return {"labels": words(config, shape, generator)}
+
+
+def pair_labels(config: PreTrainedConfig, batch: int, length: int, generator: torch.Generator) -> Batch:
+    """Of GloVe: context words and how often each pair occurs."""
+    columns = words(config, (batch, length), generator)
+    return {"columns": columns, "counts": torch.rand(columns.shape, generator=generator) * 200}
 
 
 def span_labels(config: PreTrainedConfig, batch: int, length: int, generator: torch.Generator) -> Batch:
@@ -336,7 +348,13 @@ FAMILIES = [
             "tree": {"objective": "hierarchical-softmax", "initializer_range": 0.02},
         },
         "heads": [
-            {"model_class": modeling.Word2VecModel, "auto_class": "AutoModel", "attends": False, "has_base": False},
+            {
+                "model_class": modeling.Word2VecModel,
+                "auto_class": "AutoModel",
+                "make_labels": context_labels,
+                "attends": False,
+                "has_base": False,
+            },
         ],
     },
     {
@@ -348,6 +366,7 @@ FAMILIES = [
             {
                 "model_class": modeling.GloVeModel,
                 "auto_class": "AutoModel",
+                "make_labels": pair_labels,
                 "label_names": (),
                 "attends": False,
                 "has_base": False,

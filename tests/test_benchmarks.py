@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from regard.benchmarks import training_speed
+from regard.benchmarks import training_speed, vector_files, word_vectors
 from regard.benchmarks.ingredients import collect
 from regard.benchmarks.peers import SHAPES, blocks, decoders, encoder_decoders, pairs
 from regard.benchmarks.report import markers, write_part
@@ -147,3 +147,67 @@ def test_sweeps_are_collected(tmp_path):
     assert not (tmp_path / "two" / "results").exists()
     with pytest.raises(ValueError, match="has no place for the part 'more'"):
         write_part(tmp_path / "README.md", "more", "text")
+
+
+# --- word vectors beside gensim --------------------------------------------------------------------------------------
+
+
+def record(seconds: float, **quality: float) -> dict:
+    return {
+        "workers": 2,
+        "seconds": {"read and count": 10.0, "train": seconds, "compile and copy": 5.0},
+        "words_per_second": 1000 / seconds,
+        "quality": quality,
+    }
+
+
+def test_a_contest_is_judged_within_seeds_and_by_means():
+    """The median of 40/10, 60/10 and 30/10 is 4; with ten seconds of reading on both sides it is 50/20."""
+    ours = [record(10.0, men=0.6, simlex=0.30), record(10.0, men=0.5, simlex=0.31), record(10.0, men=0.4, simlex=0.29)]
+    gensim = [
+        record(40.0, men=0.5, simlex=0.3101),
+        record(60.0, men=0.5, simlex=0.3101),
+        record(30.0, men=0.5, simlex=0.3101),
+    ]
+    result = word_vectors.contest("skip-gram", "compiled", ours, gensim)
+    assert result["ratio"] == pytest.approx(4.0)
+    assert result["ratio_all"] == pytest.approx(2.5)
+    assert result["words_per_second"] == pytest.approx(100.0)
+    assert result["quality"] == pytest.approx({"men": 0.5, "simlex": 0.30})
+    assert result["below"] == ["simlex"]  # by .0101; .01 is allowed
+    assert "| skip-gram, compiled | 2 | 100 | 4.00 | 2.50 | 0.500 | 0.300 |" in word_vectors.table([result])
+
+
+@pytest.mark.slow
+def test_word_vectors_are_trained_by_all_tools(tmp_path):
+    pytest.importorskip("gensim")
+    words = ["red", "green", "blue", "one", "two", "three"]
+    lines = [" ".join(words[3 * (i % 2) + (i * j) % 3] for j in range(1, 9)) for i in range(600)]
+    (tmp_path / "text.txt").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    (tmp_path / "pairs.tsv").write_text("red\tblue\t9\none\ttwo\t8\nred\ttwo\t1\n", encoding="utf-8")
+    readme = tmp_path / "README.md"
+    readme.write_text("\n".join(markers(word_vectors.PART)), encoding="utf-8")
+    command = [sys.executable, "-m", "regard.benchmarks.word_vectors", "text.txt", "--similarity", "pairs.tsv"]
+    command += ["--epochs", "2", "--seeds", "1", "--workers", "1", "--out", "."]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=600, check=False, cwd=tmp_path)
+    assert done.returncode in (0, 1), done.stderr  # 1: something falls short, which is nothing for a test to judge
+    found = json.loads((tmp_path / "results" / "word_vectors.json").read_text(encoding="utf-8"))
+    assert [each["architecture"] for each in found["results"]] == ["skip-gram", "cbow"]
+    assert [len(each["contests"]) for each in found["results"]] == [3, 2]
+    assert found["words"] == 4800
+    assert str(tmp_path) not in json.dumps(found)
+    assert "skip-gram, torch" in readme.read_text(encoding="utf-8")
+
+    again = subprocess.run(command, capture_output=True, text=True, timeout=600, check=False, cwd=tmp_path)
+    assert "..." not in again.stderr  # nothing is trained a second time
+
+
+def test_vector_files_are_read_by_both(tmp_path):
+    pytest.importorskip("gensim")
+    readme = tmp_path / "README.md"
+    readme.write_text("\n".join(markers(vector_files.PART)), encoding="utf-8")
+    assert vector_files.main(["--words", "50", "--width", "7", "--rounds", "1", "--out", str(tmp_path)]) in (0, 1)
+    found = json.loads((tmp_path / "results" / "vector_files.json").read_text(encoding="utf-8"))
+    assert [each["format"] for each in found["results"]] == ["text", "binary"]
+    assert [each["largest_difference"] for each in found["results"]] == [0.0, 0.0]
+    assert "| text |" in readme.read_text(encoding="utf-8")

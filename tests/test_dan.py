@@ -6,7 +6,7 @@ from huggingface_hub.errors import StrictDataclassError
 from torch import nn
 from transformers import Trainer, TrainingArguments
 
-from regard.modeling import DANConfig, DANForSequenceClassification
+from regard.modeling import DANConfig, DANForSequenceClassification, load_word_vectors
 from regard.modeling.modeling_dan import drop_words
 from regard.train.recipe import load_recipe
 from regard.train.run import train
@@ -95,6 +95,26 @@ def test_frozen_vectors_stay_and_the_rest_learns(tmp_path):
     assert losses[-1] < losses[0]
     assert torch.equal(table, before)
     assert dan().get_input_embeddings().weight.requires_grad
+
+
+def test_frozen_vectors_stay_frozen_when_the_table_is_another():
+    model = dan(freeze_embeddings=True).train()
+    model.resize_token_embeddings(37)
+    assert not model.get_input_embeddings().weight.requires_grad
+    model.set_input_embeddings(nn.Embedding(37, 6))
+    assert not model.get_input_embeddings().weight.requires_grad
+    model = dan()
+    model.set_input_embeddings(nn.Embedding(30, 6))
+    assert model.get_input_embeddings().weight.requires_grad
+
+
+def test_it_has_no_word_vectors_to_load(tmp_path):
+    dan().save_pretrained(tmp_path)
+    with pytest.raises(ValueError, match="holds a model of type 'regard-dan', which is no table of words and vectors"):
+        load_word_vectors(tmp_path)
+    (tmp_path / "config.json").write_text('{"model_type": "something else"}')
+    with pytest.raises(ValueError, match="a model of type 'something else', which is no table"):
+        load_word_vectors(tmp_path)
 
 
 def test_it_trains_with_trainer(tmp_path):

@@ -56,15 +56,32 @@ def test_gradients_against_finite_differences():
     assert torch.autograd.gradcheck(loss, tuple(model.parameters()))
 
 
-def test_pairs_that_never_occur_add_nothing():
+@pytest.mark.parametrize("count", [0.0, -1.0, math.nan])
+def test_pairs_that_never_occur_add_nothing(count):
     model, counts = model_of(), PAIRS.clone()
-    counts[1] = 0
+    counts[1] = count
     rest = [0, 2, 3]
     torch.testing.assert_close(model(ROWS, COLUMNS, counts).loss, model(ROWS[rest], COLUMNS[rest], PAIRS[rest]).loss)
-    loss = model(ROWS, COLUMNS, torch.zeros(4)).loss
+    loss = model(ROWS, COLUMNS, torch.full((4,), count)).loss
     loss.backward()
     assert loss == 0
     assert not any(parameter.grad.any() for parameter in model.parameters())
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=str)
+def test_half_precision_loses_digits_alone(dtype):
+    model = model_of().to(dtype)
+    loss = model(ROWS, COLUMNS, PAIRS).loss
+    assert loss.dtype == torch.float32
+    torch.testing.assert_close(loss, model_of()(ROWS, COLUMNS, PAIRS).loss, rtol=0.05, atol=0)
+    loss.backward()
+    assert all(parameter.grad.isfinite().all() for parameter in model.parameters())
+
+
+def test_what_is_returned_on_request():
+    loss, vectors = model_of()(ROWS, COLUMNS, PAIRS, return_dict=False)
+    assert (loss.shape, vectors.shape) == ((), (4, 4))
+    assert model_of()(ROWS, COLUMNS, PAIRS, return_loss=False).loss is None
 
 
 def test_vectors_are_the_sum_of_both_tables():
@@ -102,6 +119,8 @@ def test_round_trip(dtype, tmp_path):
     vectors = load_word_vectors(tmp_path)
     assert vectors.index_to_key == WORDS
     np.testing.assert_array_equal(vectors.vectors, model.vectors)
+    np.testing.assert_array_equal(loaded["cat"], loaded.vectors[3])
+    assert loaded.most_similar("cat", restrict_vocab=3, topn=None).shape == (3,)
 
 
 def test_it_loads_where_regard_is_not_installed(tmp_path):
@@ -110,10 +129,11 @@ def test_it_loads_where_regard_is_not_installed(tmp_path):
     shutil.move(tmp_path / "saved", folder)
     torch.save({"rows": ROWS}, tmp_path / "inputs.pt")
     job = {"auto_class": "AutoModel", "path": str(folder), "cwd": str(tmp_path), "inputs": str(tmp_path / "inputs.pt")}
-    job |= {"result": str(tmp_path / "result.pt"), "generate": False, "again": str(tmp_path / "again")}
+    job |= {"result": str(tmp_path / "result.pt"), "generate": False, "again": str(tmp_path / "again"), "word": "cat"}
     (said,) = load_elsewhere([job], tmp_path)
     assert (said["class"], said["module"]) == ("GloVeModel", "transformers_modules")
     assert said["missing"] == said["unexpected"] == []
+    assert said["most_similar"] == [list(pair) for pair in model.most_similar("cat")]
     result = torch.load(job["result"], weights_only=True)
     for name, tensor in model.state_dict().items():
         assert torch.equal(result["state"][name], tensor), name
@@ -150,5 +170,6 @@ def test_bad_calls_and_fields_are_named():
     with pytest.raises(ValueError, match="columns and counts together"):
         model_of()(ROWS, COLUMNS)
     for field in ("x_max", "alpha"):
-        with pytest.raises(ValueError, match=f"{field}=0 must be above 0"):
-            GloVeConfig(**{field: 0})
+        for value in (0, math.inf, math.nan):
+            with pytest.raises(ValueError, match=f"{field}={value} must be above 0, and finite"):
+                GloVeConfig(**{field: value})

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from regard.train.corpus import BREAK, STRETCH, number_sentences
+from regard.train.phrases import _written as WRITTEN  # noqa: N812
 from regard.train.phrases import find_phrases, join_phrases
 
 
@@ -80,6 +81,33 @@ def test_stretches_leave_no_seam(monkeypatch, tmp_path):
     parts = join_phrases(number_sentences(sentences), [20, 20], path=tmp_path / "phrases")
     assert words_of(parts) == whole
     assert STRETCH > 7
+
+
+def test_pairs_that_do_not_fit_the_memory_are_merged_from_files(monkeypatch, tmp_path):
+    sentences = planted()
+    text = number_sentences(sentences)
+    whole = find_phrases(text, 0.9, 1, min_count=1)
+    monkeypatch.setattr("regard.train.phrases.STRETCH", 100)
+    runs = []
+    monkeypatch.setattr("regard.train.phrases._written", lambda *given: runs.append(given[0]) or WRITTEN(*given))
+    for most in (3, 100, 400):
+        monkeypatch.setattr("regard.train.phrases.MOST_PAIRS", most)
+        runs.clear()
+        assert find_phrases(text, 0.9, 1, min_count=1, folder=tmp_path).tolist() == whole.tolist()
+        assert len(runs) > 1
+    assert not list(tmp_path.iterdir())
+    assert find_phrases(text, 0.9, min_count=10**6).tolist() == []
+
+
+def test_of_the_files_of_the_passes_the_last_one_stays(tmp_path):
+    told = []
+    text = join_phrases(
+        number_sentences(planted()), [20, 20, 20], path=tmp_path / "phrases", report=lambda *n: told.append(n)
+    )
+    assert [path.name for path in tmp_path.iterdir()] == ["phrases3"]
+    assert (tmp_path / "phrases3").stat().st_size == 4 * len(text.tokens)
+    assert [number for number, _ in told] == [1, 2, 3]
+    assert told[0][1] == len(find_phrases(number_sentences(planted()), 20))
 
 
 def test_negative_settings_are_refused():

@@ -537,6 +537,50 @@ def test_the_log_that_goes_further_is_read(tmp_path):
     assert read_history(tmp_path) == longer
 
 
+WORD2VEC = [
+    {"step": 10, "epoch": 0.5, "loss": 4.0, "words": 1000, "words_per_second": 9.0, "seconds": 1.0},
+    {"step": 20, "epoch": 1.0, "loss": 3.0, "words": 2000, "words_per_second": 9.0, "seconds": 2.0, "epoch_loss": 3.5},
+]
+GLOVE = [{"epoch": i, "loss": 1 / i, "pairs": 50, "pairs_per_second": 9.0, "seconds": float(i)} for i in (1, 2, 3)]
+
+
+def test_runs_of_word_vectors_have_curves(tmp_path, monkeypatch):
+    """Their checkpoints call the log otherwise, and GloVe's counts passes alone."""
+    skipgram, glove = tmp_path / "skipgram", tmp_path / "glove"
+    for folder, history, step in ((skipgram, WORD2VEC, 20), (glove, GLOVE, 3)):
+        checkpoint = folder / f"checkpoint-{step}"
+        checkpoint.mkdir(parents=True)
+        write_json(checkpoint / "trainer_state.json", {"step": step, "history": history, "numbers": 5})
+        half_way = read_history(folder)
+        write_json(folder / "history.json", history)
+        assert read_history(folder) == half_way
+    assert [row["step"] for row in read_history(glove)] == [1, 2, 3]
+    assert [row["tokens"] for row in read_history(skipgram)] == [1000, 2000]
+    assert plot_run_curves([skipgram, glove], tmp_path / "both.png").is_file()
+    assert plot_run_curves([skipgram], tmp_path / "tokens.png", x="tokens").is_file()
+    with pytest.raises(ValueError, match="'glove' cannot be drawn by tokens"):
+        plot_run_curves([glove], tmp_path / "glove.png", x="tokens")
+
+
+def test_a_loss_is_called_what_it_is(monkeypatch):
+    """GloVe's is no likelihood, and word2vec's is of a pair."""
+    skipgram, glove = WORD2VEC, [{"step": row["epoch"], **row} for row in GLOVE]
+    for history, unit, axis in (
+        (skipgram, "nats per pair", "step"),
+        (glove, "weighted squared error per pair", "epoch"),
+        (HISTORY, "nats per target", "step"),
+    ):
+        figure = drawn_figure(monkeypatch, "curves", lambda given=history: plot_history(given, "a.png"))
+        assert figure.axes[0].get_ylabel() == f"loss ({unit})"
+        assert figure.axes[0].get_xlabel() == axis
+        figure = drawn_figure(monkeypatch, "curves", lambda given=history: plot_curves({"a": given}, "a.png"))
+        assert figure.axes[0].get_title(loc="left") == f"training loss ({unit}, as trained)"
+    figure = drawn_figure(monkeypatch, "curves", lambda: plot_curves({"a": skipgram, "b": glove}, "a.png"))
+    assert figure.axes[0].get_title(loc="left") == "training loss (each in a unit of its own)"
+    legend = [text.get_text() for text in figure.axes[0].get_legend().get_texts()]
+    assert legend == ["a  last 3 (nats per pair)", "b  last 0.3333 (weighted squared error per pair)"]
+
+
 @pytest.mark.parametrize("content", ["[{", "\udcff", "3", "{}", "[1]", '[{"loss": 1}]', '[{"step": null}]'])
 @pytest.mark.parametrize("name", ["history.json", "checkpoint-3/trainer_state.json"])
 def test_a_broken_log_is_named(content, name, tmp_path):

@@ -103,6 +103,7 @@ def test_each_task_has_a_shipped_recipe():
         (STREAMED, ["data.validation=null", "training.eval_strategy=no"], "evaluation.metrics: perplexity cannot be "),
         (STREAMED, ["tokenizer.max_texts=0"], "tokenizer.max_texts: 0 is less than 1."),
         (FLAGSHIP, ["data.max_source_length=1"], "data.max_source_length: 1 leaves no room for text "),
+        (CLASSIFIER, ["model.freeze_embeddings=true"], "model.freeze_embeddings: true is for vectors that are there "),
         (CLASSIFIER, ["data.max_length=2"], "data.max_length: 2 leaves no room for text beside the special tokens"),
         (FLAGSHIP, ["training.save_only_model=true"], "training.save_only_model: true saves checkpoints without "),
         (FLAGSHIP, ["training.output_dir=x"], "training.output_dir does not belong in a recipe: "),

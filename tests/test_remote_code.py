@@ -51,6 +51,7 @@ for line in open(sys.argv[1]):
     torch.save({"state": model.state_dict(), "buffers": dict(model.named_buffers()), "outputs": result}, job["result"])
     print(json.dumps({
         "class": type(model).__name__,
+        "most_similar": model.most_similar(job["word"]) if "word" in job else None,
         "module": type(model).__module__.split(".")[0],
         "config": type(config).__name__,
         "missing": sorted(info["missing_keys"]),

@@ -73,13 +73,28 @@ def test_missing_tokens_are_drawn_like_those_that_were_found():
         (["▁cat", "cat", "▁the", "▁café"], decoders.Metaspace(), ["▁cat", "▁the", "▁café"]),
         (["cat", "##cat", "the", "##the"], decoders.WordPiece(), ["cat", "the"]),
         (["cat", "the", "##"], None, ["cat", "the"]),
+        (["cat", "▁", "the"], None, ["cat", "the"]),
+        (["cat", "Ġreece", "▁the", "the", "##dog", "dog"], None, ["cat", "the", "dog"]),
+        (["cat", "▁dog", "the"], decoders.WordPiece(), ["cat", "the"]),
     ],
-    ids=["byte-level", "metaspace", "wordpiece", "word"],
+    ids=["byte-level", "metaspace", "wordpiece", "word", "lone-mark", "words-with-marks", "mark-of-another-kind"],
 )
 def test_of_subwords_whole_words_alone(tokens, decoder, found):
     result = table().load_word_vectors(VECTORS, tokenizer_of(tokens, decoder))
     assert result.found == found
     assert sorted(result.found + result.missing) == sorted(tokens)
+
+
+def test_one_vector_alone_says_nothing_of_the_spread():
+    """Its own deviation is zero, and all other tokens would begin alike: they get that of the table."""
+    model = table()
+    deviation = model.in_embeddings.weight.detach().std(0, correction=0).numpy()
+    one = WordVectors(["the"], np.full((1, WIDTH), 5.0))
+    words = {"the": 0} | {f"missing{number}": number for number in range(1, 2001)}
+    model.load_word_vectors(one, words)
+    drawn = model.in_embeddings.weight.detach().numpy()[1:2001]
+    assert (np.abs(drawn.mean(0) - 5) < 5 * deviation / np.sqrt(2000)).all()
+    np.testing.assert_allclose(drawn.std(0), deviation, rtol=5 / np.sqrt(4000))
 
 
 def test_lower_case_on_request():
@@ -100,10 +115,15 @@ def test_another_precision_is_kept():
             WHOLE,
             "width 5 do not fit token embeddings of width 16.*hidden_size must be 5",
         ),
+        (
+            WordVectors(["cat", "the"], np.array([[1.0] * WIDTH, [np.nan] * WIDTH])),
+            WHOLE,
+            "the vector of 'the' holds a number that is not finite",
+        ),
         (VECTORS, ["Cat", "Dog"], "none of the 2 tokens has a word vector, of 5 there are"),
         (VECTORS, [*WHOLE, *map(str, range(3000))], "'2999' has row 3008, and the model has 3000 rows"),
     ],
-    ids=["width", "none", "rows"],
+    ids=["width", "finite", "none", "rows"],
 )
 def test_what_does_not_fit_changes_nothing(vectors, tokens, sentence):
     model = table()

@@ -3,6 +3,7 @@
 import gzip
 import os
 import pickle
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -44,18 +45,17 @@ def parse(text: bytes) -> np.ndarray:
 
 
 @pytest.mark.parametrize(
-    "style", ["%.1f", "%.4f", "%.6f", "%.8f", "%.9f", "%.15f", "%.17f", "%.9g", "%.3e", "%r", "%d"]
+    "style",
+    ["%.1f", "%.4f", "%.6f", "%.8f", "%.9f", "%.15f", "%.17f", "%.24f", "%.30f", "%.9g", "%.3e", "%.18e", "%r", "%d"],
 )
-@pytest.mark.parametrize("scale", [1e-6, 1e-3, 0.3, 1.0, 50.0])
+@pytest.mark.parametrize("scale", [1e-30, 1e-9, 1e-6, 1e-3, 0.3, 1.0, 50.0, 1e20])
 def test_numbers_are_those_of_float(style, scale):
     values = (np.random.default_rng(0).normal(size=2000) * scale).tolist() + [0.0, -0.0, 1.0, -9.5]
     texts = [style % value for value in values]
     expected = np.array([float(text) for text in texts], dtype=np.float32)
     result = parse(" ".join(texts).encode())
     assert result.dtype == np.float32
-    np.testing.assert_allclose(result, expected, rtol=2e-7, atol=1e-15)  # one unit in the last place
-    if style in ("%.4f", "%.6f", "%.8f"):
-        np.testing.assert_array_equal(result, expected)
+    np.testing.assert_array_equal(result, expected)  # nearest, however many digits there are
 
 
 def test_float32_is_read_again_exactly():
@@ -81,7 +81,8 @@ def test_float32_is_read_again_exactly():
         b"0.5f",
         b"0.-5",
     ]
-    + [b"1,5", b"\xd9\xa1.5", b"0.12345678x", b"x 0.5 0.5", b"0.5 1e", b"e5 0.5", b"1.5 2..5", b"2.5 -.-5"],
+    + [b"1,5", b"\xd9\xa1.5", b"0.12345678x", b"x 0.5 0.5", b"0.5 1e", b"e5 0.5", b"1.5 2..5", b"2.5 -.-5"]
+    + [b"1.5e5e5 7", b"1.5e+", b"1.5ee5", b"1.5e-5.5 7", b"7 1.5e", b"1.5e5- 7"],
 )
 def test_what_is_no_number_is_refused(text):
     with pytest.raises(ValueError, match="could not convert"):
@@ -89,7 +90,7 @@ def test_what_is_no_number_is_refused(text):
 
 
 def test_unusual_numbers():
-    text = b".5 -.5 5. -5. 1e3 -1E-3 +2.5 007.25 12 0.00000000000000000001 123456789.125"
+    text = b".5 -.5 5. -5. 1e3 -1E-3 +2.5 007.25 12 0.00000000000000000001 123456789.125 1.5e+05 -2.5E7 1.e2 2.5e-100"
     np.testing.assert_array_equal(parse(text), np.array([float(part) for part in text.split()], dtype=np.float32))
     assert parse(b"").shape == (0,)
 
@@ -182,6 +183,39 @@ def test_words_with_blanks_as_in_the_largest_glove(tmp_path, header):
     assert not (tmp_path / "again.txt").exists()
 
 
+@pytest.mark.parametrize("size", [64, 2**19])
+def test_a_newline_in_a_word_of_a_binary_file_moves_no_other(tmp_path, monkeypatch, size):
+    monkeypatch.setattr("regard.modeling.vector_files.BLOCK", size)
+    vectors, words = table(4, 6), ["x", "a\nb", "x\nb", "c"]
+    records = [word.encode() + b" " + row.tobytes() for word, row in zip(words, vectors, strict=True)]
+    read_words, read = read_vectors(write(tmp_path / "vectors.bin", b"4 6\n" + b"".join(records)))
+    assert read_words == words
+    np.testing.assert_array_equal(read, vectors)
+    with pytest.raises(ValueError, match=r"'a\\nb' cannot be written"):
+        WordVectors(read_words, read).save_word2vec_format(tmp_path / "again.bin", binary=True)
+
+
+def test_one_line_longer_than_what_the_format_is_told_by(tmp_path):
+    numbers = " ".join(["0.123456789"] * 9000)
+    words, vectors = read_vectors(write(tmp_path / "wide.txt", f"the {numbers}\nof {numbers}\n"))
+    assert words == ["the", "of"]
+    assert vectors.shape == (2, 9000)
+
+
+def test_the_table_is_in_memory_once(tmp_path):
+    """What reading takes at its peak, of memory that Python and numpy know of, is the table and some blocks."""
+    path, vectors = tmp_path / "vectors", np.random.default_rng(0).normal(size=(20_000, 100)).astype(np.float32)
+    words = [f"w{number}" for number in range(len(vectors))]
+    for binary in (True, False):
+        write_vectors(path, words, vectors, binary)
+        tracemalloc.start()
+        read = read_vectors(path)[1]
+        peak = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        assert read.shape == vectors.shape
+        assert peak < 1.25 * vectors.nbytes + 14_000_000
+
+
 def test_the_original_binary_format_has_newlines(tmp_path):
     vectors = table(3, 4)
     content = b"3 4\n" + b"".join(
@@ -213,7 +247,14 @@ def test_duplicates_keep_the_first(tmp_path, caplog):
         (b"1 2\na 0.5 1\nb 0.5 1\n", "the header says 1 words, and the file has 2"),
         (b"2 3\na 0.5 1\nb 0.5 1\n", "line 2: 2 numbers where 3 belong, in 'a 0.5 1'"),
         (b"2 1\na 0.5 1\nb 0.5 1\n", "line 2: 2 numbers where 1 belong"),
-        (b"0 5\n", "the header says 0 words of width 5"),
+        (b"0 1\n", "the header says 0 words of width 1"),
+        (b"400000 300", "the header says '400000 300', .* too short"),
+        (b"400000 300\n", "the header says '400000 300', .* too short"),
+        (b"2 1", "the header says 2 words, and the file has 0"),
+        (b"2 99999999999999999999\na 0.5\n", "the header says '2 99999999999999999999', .* too short"),
+        (b"2 10000000000\na \x00\x01\x02\xff\n", "the header says '2 10000000000', .* too short"),
+        (gzip.compress(b"2 10000000000\na \x00\x01\x02\xff\n"), "the header says '2 10000000000', .* too short"),
+        (b"9" * 5000 + b" 2\na 0.5 1\n", "the header says '9{40}', .* too short"),
         (b"a 0.5 1\nb 0.5\nc 1 1\n", "line 2: 1 numbers where 2 belong, in 'b 0.5'"),
         (b"a 0.5 1\nb 0.5 2 3\nc 1 1\n", "line 2: 3 numbers where 2 belong"),
         (b"a 0.5 1\n\nc 1 1\n", "line 2: no word"),
@@ -257,6 +298,9 @@ def test_bad_binary_is_named(tmp_path):
             read_vectors(write(path, content))
     words, _ = read_vectors(write(path, whole.replace(b"\nb ", b"\n\xff ", 1)), errors="replace")
     assert words == ["a", "\ufffd", "c", "d", "e"]
+    assert load_word_vectors(path, errors="replace").index_to_key == words
+    with pytest.raises(ValueError, match=r"word 2: it is empty without what is not UTF-8 in b'\\xff'"):
+        load_word_vectors(path, errors="ignore")
 
 
 def test_pickles_are_never_opened(tmp_path):
@@ -291,6 +335,23 @@ def test_words_that_readers_would_cut_are_refused(tmp_path, binary, word):
         write_vectors(path, ["hello", word], table(2), binary)
     assert repr(word) in str(error.value)
     assert path.read_text() == "what was there"
+
+
+@pytest.mark.parametrize(
+    ("words", "vectors", "sentence"),
+    [
+        (["a"], np.ones((2, 3)), r"vectors of shape \(2, 3\) cannot be written for 1 words"),
+        (["a"], np.ones(3), r"vectors of shape \(3,\) cannot be written for 1 words"),
+        ([], np.ones((0, 3)), r"vectors of shape \(0, 3\) cannot be written for 0 words"),
+        (["a"], np.ones((1, 0)), r"vectors of shape \(1, 0\) cannot be written for 1 words"),
+        (["a", "a"], np.ones((2, 3)), "a word must occur once: 'a' occurs twice"),
+        ([5], np.ones((1, 3)), "a word must be a string, not 5"),
+    ],
+)
+def test_what_could_not_be_read_again_is_not_written(tmp_path, words, vectors, sentence):
+    with pytest.raises(ValueError, match=sentence):
+        write_vectors(tmp_path / "vectors", words, vectors)
+    assert not list(tmp_path.iterdir())
 
 
 def test_numbers_that_are_not_finite_are_refused(tmp_path):

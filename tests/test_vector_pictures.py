@@ -2,13 +2,20 @@
 
 import xml.etree.ElementTree
 
+import matplotlib.colors
 import numpy as np
 import pytest
 from typer.testing import CliRunner
 
 from regard.cli import _is_wrong_call, app
+from regard.evaluation import vector_pictures
+from regard.evaluation.drawing import SERIES
 from regard.evaluation.labels import nearest_edge, place_labels
 from regard.evaluation.vector_pictures import (
+    FEWEST_FOR_TSNE,
+    MARKERS,
+    OTHERS,
+    OTHERS_COLOUR,
     parallelism,
     parse_pairs,
     plot_analogies,
@@ -27,6 +34,29 @@ def vectors():
     table = rng.standard_normal((len(WORDS), 6)).astype(np.float32)
     table[1::2] = table[::2] + np.array([0, 0, 0, 0, 0, 2], dtype=np.float32)
     return WordVectors(WORDS, table)
+
+
+def many_vectors(number: int) -> WordVectors:
+    words = [f"w{i:03}" for i in range(number)]
+    return WordVectors(words, np.random.default_rng(1).standard_normal((number, 6)).astype(np.float32))
+
+
+def drawn_figure(monkeypatch, call):
+    """The figure that a function hands over to be saved."""
+    kept = []
+    monkeypatch.setattr(vector_pictures, "save_figure", lambda figure, path: kept.append(figure) or path)
+    call()
+    return kept[0]
+
+
+def styles_of(axes) -> dict:
+    """The colour of each point of a panel, and the outline of its sign, by its place."""
+    found = {}
+    for points in axes.collections:
+        outline = tuple(map(tuple, points.get_paths()[0].vertices.round(3)))
+        for place in points.get_offsets():
+            found[tuple(np.round(place, 6))] = (matplotlib.colors.to_hex(points.get_facecolor()[0]), outline)
+    return found
 
 
 def texts_of(path) -> list[str]:
@@ -94,18 +124,82 @@ def test_parallel_ways_have_a_cosine_of_one():
 
 
 def test_vectors_in_a_plane(vectors, tmp_path):
-    path = plot_vectors(vectors, WORDS, tmp_path / "words.svg")
+    more = many_vectors(FEWEST_FOR_TSNE)
+    path = plot_vectors(more, more.index_to_key, tmp_path / "words.svg")
     texts = texts_of(path)
-    for word in WORDS:
+    for word in more:
         assert texts.count(word) == 2  # a panel each for PCA and t-SNE
     assert "PCA" in texts
-    again = plot_vectors(vectors, WORDS, tmp_path / "again.svg")
+    assert "t-SNE, perplexity 5" in texts
+    again = plot_vectors(more, more.index_to_key, tmp_path / "again.svg")
     assert again.read_bytes() == path.read_bytes()
     few = texts_of(plot_vectors(vectors, WORDS[:3], tmp_path / "few.svg"))
     assert [few.count(word) for word in WORDS[:3]] == [1, 1, 1]
     near = texts_of(plot_vectors(vectors, ["river"], tmp_path / "near.svg", neighbours=3, methods=["pca"]))
     shown = {"river", *(word for word, _ in vectors.most_similar("river", topn=3))}
     assert shown == set(near) & set(WORDS)
+
+
+def test_few_words_are_drawn_by_pca_alone_which_is_said(tmp_path, caplog):
+    more = many_vectors(FEWEST_FOR_TSNE)
+    plot_vectors(more, more.index_to_key[:-1], tmp_path / "a.svg")
+    assert caplog.messages == ["Drawn by PCA alone: t-SNE takes at least 16 words, and there are 15."]
+    caplog.clear()
+    plot_vectors(more, more.index_to_key[:-1], tmp_path / "a.svg", methods=["pca"])
+    plot_vectors(more, more.index_to_key, tmp_path / "a.svg")
+    assert caplog.messages == []
+
+
+def test_more_groups_than_colours_differ_by_their_signs(monkeypatch, tmp_path):
+    """21 groups of two words, of which one more word has none."""
+    table = many_vectors(43)
+    words = table.index_to_key
+    groups = {word: f"group {i // 2}" for i, word in enumerate(words[:42])}
+    figure = drawn_figure(monkeypatch, lambda: plot_vectors(table, words, "a.png", methods=["pca"], groups=groups))
+    (axes,) = figure.axes
+    styles = styles_of(axes)
+    points, _ = principal_plane(table.vectors / np.linalg.norm(table.vectors, axis=1, keepdims=True))
+    found = [styles[tuple(np.round(point, 6))] for point in points]
+    assert found[0:42:2] == found[1:42:2]
+    assert len(set(found)) == 22
+    assert len({colour for colour, _ in found[:42]}) == len(SERIES)
+    assert found[42][0] == OTHERS_COLOUR
+    names = [text.get_text() for text in axes.get_legend().get_texts()]
+    assert names == [*dict.fromkeys(groups.values()), OTHERS]
+    assert axes.get_legend()._ncols > 1
+    assert {text.get_text() for text in axes.texts} == set(words)
+    more = many_vectors(len(SERIES) * len(MARKERS) + 1)
+    with pytest.raises(ValueError, match="81 groups of words cannot be told apart in a picture: draw at most 80"):
+        plot_vectors(more, more.index_to_key, tmp_path / "a.png", groups={word: word for word in more})
+
+
+def test_neighbours_have_the_group_of_their_word(monkeypatch):
+    """Two clusters: what is near a word is drawn as the word is, unless it has a group of its own."""
+    near = np.random.default_rng(0).standard_normal((10, 6)) / 50
+    table = WordVectors([f"w{i}" for i in range(10)], (np.eye(2, 6).repeat(5, axis=0) + near).astype(np.float32))
+    groups = {"w0": "first", "w5": "second", "w1": "second"}
+    figure = drawn_figure(
+        monkeypatch, lambda: plot_vectors(table, list(groups), "a.png", methods=["pca"], groups=groups, neighbours=4)
+    )
+    (axes,) = figure.axes
+    colours = {text.get_text(): text.get_color() for text in axes.texts}
+    first = {word for word, colour in colours.items() if colour == colours["w0"]}
+    assert first == {"w0", "w2", "w3", "w4"}
+    assert {word for word, colour in colours.items() if colour == colours["w5"]} == set(table) - first
+    assert {text.get_text() for text in axes.texts if text.get_fontweight() == "bold"} == set(groups)
+    assert [text.get_text() for text in axes.get_legend().get_texts()] == ["first", "second"]
+
+
+def test_labels_that_find_no_room_are_said(monkeypatch, tmp_path, caplog):
+    monkeypatch.setattr(vector_pictures, "label_points", lambda *_, **__: 3)
+    table = many_vectors(4)
+    paths = [
+        plot_vectors(table, table.index_to_key, tmp_path / "a.svg", methods=["pca"]),
+        plot_analogies(table, [("w000", "w001"), ("w002", "w003")], tmp_path / "b.svg"),
+    ]
+    assert all(path.is_file() for path in paths)
+    said = [f"3 pairs of labels still cover one another in '{path}': draw fewer words." for path in paths]
+    assert caplog.messages == said
 
 
 def test_analogies_and_one_hot(vectors, tmp_path):
@@ -134,11 +228,17 @@ def test_words_are_never_mathematics(tmp_path):
             lambda v, p: plot_vectors(v, ["king", "quen", "man"], p),
             r"The word 'quen' \(did you mean 'queen'\?\) is not",
         ),
-        (lambda v, p: plot_vectors(v, ["king"], p), "1 words make no picture"),
+        (
+            lambda v, p: plot_vectors(v, ["king"], p),
+            r"One word makes no picture: give 3 to 500, or so many neighbours of each too .*--neighbours 8",
+        ),
+        (lambda v, p: plot_vectors(v, [], p, neighbours=3), "No words make a picture"),
+        (lambda v, p: plot_vectors(v, WORDS, p, neighbours=-1), "neighbours=-1 must not be negative"),
+        (lambda v, p: plot_vectors(v, WORDS, p, methods=[]), "There is no method to draw by"),
         (lambda v, p: plot_vectors(v, WORDS[:4], p, methods=["tsne"]), "t-SNE of 4 words shows nothing"),
         (lambda v, p: plot_vectors(v, WORDS, p, methods=["umap"]), "'umap' is not known"),
         (lambda v, p: plot_analogies(v, [("man", "woman")], p), "One pair is no analogy"),
-        (lambda v, p: plot_one_hot(v, ["king"], p), "1 words make no picture"),
+        (lambda v, p: plot_one_hot(v, ["king"], p), "One word makes no picture"),
         (lambda v, p: plot_one_hot(v, WORDS, p.with_suffix(".pdf")), "must end in .png or .svg"),
         (lambda v, p: parse_pairs(["man-woman"]), "'man-woman' is no pair"),
         (lambda v, p: parse_pairs(["man:man"]), "'man:man' is no pair"),
@@ -174,3 +274,18 @@ def test_the_commands(vectors, tmp_path):
     assert "did you mean 'king'" in str(error)
     assert _is_wrong_call(error)
     assert "must end in" in str(run("one-hot", path, "river", "lake", "-o", tmp_path / "x.gif"))
+
+    picture, broken = tmp_path / "x.png", tmp_path / "broken.txt"
+    broken.write_text("these are no vectors\n", "utf-8")
+    for sentence, words in (  # before the vectors are read
+        ("There is no file 'no.tsv'", ["vectors", broken, "--categories", "no.tsv"]),
+        ("'umap' is not known", ["vectors", broken, "king", "queen", "man", "--method", "umap"]),
+        ("One word makes no picture", ["vectors", broken, "king"]),
+        ("No words make a picture", ["vectors", broken]),
+        ("One word makes no picture", ["one-hot", broken, "king", "king"]),
+        ("One pair is no analogy", ["analogies", broken, "king:queen"]),
+    ):
+        assert sentence in str(run(*words, "-o", picture)), words
+    assert (
+        run("vectors", path, "river", "--categories", groups, "--neighbours", 2, "-o", picture) == f"Wrote {picture}\n"
+    )

@@ -1,12 +1,17 @@
 """Which words get a row: exact counts, subsampling, and words that come later."""
 
 import tracemalloc
+import unicodedata
 
 import numpy as np
 import pytest
+from datasets import Dataset
+from tokenizers import Regex, pre_tokenizers
 
 from regard.modeling import Word2VecModel
-from regard.train.corpus import BREAK, EncodedCorpus, TextSentences, WordSplitter, number_sentences
+from regard.train import corpus as corpus_module
+from regard.train.corpus import BREAK, EncodedCorpus, RowSentences, TextSentences, WordSplitter, number_sentences
+from regard.train.tokenization import word_tokenizer
 from regard.train.vocabulary import count_words, keep_probabilities, update_vocabulary
 from regard.train.word2vec_kernels import MAX_SENTENCE
 
@@ -48,6 +53,10 @@ def test_words_of_one_count_come_in_order_of_appearance():
         ([["a"], 5], "Sentence 2 is 5"),
         ([["a", 7]], "A word must be text, not 7"),
         ([["a", ["b"]]], "A word must be text"),
+        ([["a"], None], "Sentence 2 is None, not a list"),
+        ([{"id": 1, "text": "the cat"}], "Sentence 1 is a row with the columns 'id', 'text'.*RowSentences"),
+        (Dataset.from_dict({"text": ["the cat"]}), "Sentence 1 is a row with the columns 'text'"),
+        ([{"a", "b"}], "Sentence 1 is a set, and the order of words matters"),
         ([["a", "b", "c"]], "No word occurs min_count=5 times.*'a', occurs 1 times"),
         ([["a"] * 9 + ["b"]], "Only one word occurs min_count=5"),
     ],
@@ -62,6 +71,26 @@ def test_a_generator_can_be_used_once():
     assert count_words(generator).words == ["a", "b"]
     with pytest.raises(ValueError, match="used up"):
         count_words(generator)
+
+
+def test_sentences_are_anything_that_has_words_in_an_order(monkeypatch):
+    monkeypatch.setattr(corpus_module, "BLOCK", 7)
+    sentences = [list("abc"), tuple("ab"), np.array(["a", "c"]), (word for word in "bb"), list("abc") * 9]
+    text = number_sentences(sentences)
+    assert text.tokens.tolist() == [0, 1, 2, -1, 0, 1, -1, 0, 2, -1, 1, 1, -1, *[0, 1, 2] * 9, -1]
+    assert dict(zip(text.words, text.counts.tolist(), strict=True)) == {"a": 12, "b": 13, "c": 11}
+
+
+def test_what_was_read_is_told(monkeypatch):
+    monkeypatch.setattr(corpus_module, "BLOCK", 4)
+    told = []
+    number_sentences([["a", "b"], ["a"], ["c", "d", "a"]], report=lambda *numbers: told.append(numbers))
+    assert told == [(3, 2), (6, 4)]
+
+
+def test_a_text_that_was_only_counted_cannot_be_encoded():
+    with pytest.raises(ValueError, match="keep_tokens=True"):
+        number_sentences([["a", "b"]], keep_tokens=False).encode(["a", "b"])
 
 
 @pytest.mark.parametrize("in_a_file", [True, False])
@@ -122,10 +151,104 @@ def test_bytes_that_are_no_text_are_named_with_their_line(tmp_path):
         list(TextSentences(path, WordSplitter(r"\S+").lines, block=16))
 
 
+def test_a_line_without_an_end_is_cut_at_blanks(tmp_path):
+    rng = np.random.default_rng(0)
+    words = [f"wört{i}" for i in rng.integers(0, 1000, 5000)]
+    path = tmp_path / "text.txt"
+    path.write_text("first line\n" + " ".join(words), encoding="utf-8")
+    for block, longest in ((1, 50), (64, 100), (1000, 999), (2**20, 64)):
+        sentences = list(TextSentences(path, WordSplitter(r"\S+").lines, block, longest))
+        assert sentences[0] == ["first", "line"]
+        assert [word for sentence in sentences[1:] for word in sentence] == words
+        assert max(map(len, sentences)) <= (block + 2 * longest) // 5 or block == 2**20
+
+
+@pytest.mark.parametrize("letter", ["a", "é", "字", "𝒳"])
+def test_a_line_without_blanks_is_cut_between_letters(tmp_path, letter):
+    path = tmp_path / "text.txt"
+    path.write_text(letter * 1000, encoding="utf-8")
+    for block, longest in ((1, 8), (7, 9), (8, 11)):
+        parts = [word for words in TextSentences(path, WordSplitter(r"\S+").lines, block, longest) for word in words]
+        assert "".join(parts) == letter * 1000
+
+
+def test_the_place_of_bytes_that_are_no_text_is_told_in_a_long_line_too(tmp_path):
+    path = tmp_path / "text.txt"
+    path.write_bytes(b"good\n" * 3 + b"long " * 100 + b"b\xffd\n")
+    with pytest.raises(ValueError, match=r"text.txt, line 4: the byte 0xff"):
+        list(TextSentences(path, WordSplitter(r"\S+").lines, block=16, longest=20))
+
+
+def test_rows_of_a_data_set_may_be_books(monkeypatch):
+    monkeypatch.setattr(corpus_module, "LONGEST_LINE", 100)
+    rng = np.random.default_rng(0)
+    books = [" ".join(f"w{i}" for i in rng.integers(0, 1000, number)) for number in (3, 1000, 0, 50)]
+    books.append("x" * 250)
+    for dataset in (Dataset.from_dict({"text": books, "id": range(5)}), Dataset.from_dict({"text": books})):
+        for rows in (dataset, dataset.to_iterable_dataset()):
+            sentences = list(RowSentences(rows, "text", WordSplitter(r"\S+").lines))
+            assert max(len(" ".join(sentence)) for sentence in sentences) <= 100
+            words = [word for sentence in sentences for word in sentence]
+            assert words[:-3] == " ".join(books[:-1]).split()
+            assert "".join(words[-3:]) == books[-1]
+    with pytest.raises(ValueError, match=r"no column 'txt' in the data set, which has 'text'"):
+        RowSentences(dataset, "txt", WordSplitter(r"\S+").lines)
+    numbers = Dataset.from_dict({"text": ["a", "b", None]})
+    with pytest.raises(ValueError, match="Row 3: the column 'text' holds None, not text"):
+        list(RowSentences(numbers, "text", WordSplitter(r"\S+").lines))
+
+
+def test_line_ends_of_windows_are_no_part_of_a_word():
+    assert list(WordSplitter("[^ ]+").lines("the cat\r\nsat\r\n")) == [["the", "cat"], ["sat"]]
+
+
 def test_patterns_that_are_none_are_refused():
     for pattern in ("[a", "(a)b"):
         with pytest.raises(ValueError, match="tokenizer.pattern"):
             WordSplitter(pattern)
+    for pattern in (r"[\p{L}]*", r"\b", r"(?:ab)?", r"x{0,}"):
+        with pytest.raises(ValueError, match="matches the empty text"):
+            WordSplitter(pattern)
+
+
+def tokenizer_words(text: str, pattern: str | None, lowercase: bool) -> list[str]:
+    backend = word_tokenizer(["a"], pattern, lowercase).backend_tokenizer
+    return [word for word, _ in backend.pre_tokenizer.pre_tokenize_str(backend.normalizer.normalize_str(text))]
+
+
+@pytest.mark.parametrize("pattern", [None, r"\S+", r"\w+", r"[\w'-]+", r"\W+", r"[^ ]+", r"[\p{L}\p{M}]+|\p{N}+"])
+@pytest.mark.parametrize("lowercase", [False, True])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "<s> the cat </s> <pad>x <mask> <unk> a<s>b <PAD> <S>",
+        "5 m² and x³, ¼ of a\u200db; don't re-read the_cat",
+        "a\x1cb\x1dc\x1ed\x1fe\x85f\u3000g",
+        "İstanbul ΣΑΣ É E\u0301",
+    ],
+)
+def test_words_are_those_that_the_tokenizer_makes(pattern, lowercase, text):
+    assert WordSplitter(pattern, lowercase)(text) == tokenizer_words(text, pattern, lowercase)
+
+
+def test_word_characters_are_those_of_the_tokenizer():
+    """Each library has the Unicode of its time: letters that one of them alone knows are left out."""
+    letters = [chr(i) for i in range(0x3000) if unicodedata.is_normalized("NFC", chr(i))]
+
+    def ours(pattern: str) -> set[str]:
+        return {letter for letter in letters if WordSplitter(pattern)(letter)}
+
+    def theirs(pattern: str) -> set[str]:
+        split = pre_tokenizers.Split(Regex(pattern), "removed", invert=True)
+        return {letter for letter in letters if split.pre_tokenize_str(letter)}
+
+    categories = r"[\p{L}\p{M}\p{N}\p{Pc}]"
+    known_to_one = ours(categories) ^ theirs(categories)
+    for pattern in (r"\w", r"[\w]"):
+        assert len(ours(pattern)) > 5000
+        assert ours(pattern) - known_to_one == theirs(pattern) - known_to_one
+    assert ours(r"\S") == theirs(r"\S")
+    assert ours(r"\S+") == theirs(r"\S+")
 
 
 def test_subsampling_keeps_by_share():
@@ -155,6 +278,10 @@ class TestMoreWords:
         assert (model.vectors == before).all()
         assert model.counts.tolist() == [11, 9]
 
+    def test_a_least_count_that_cannot_be_is_refused(self):
+        with pytest.raises(ValueError, match="min_count=-3 must be at least 1"):
+            update_vocabulary(self.model(), [["a"]], min_count=-3)
+
     def test_old_words_keep_their_rows(self):
         model = self.model()
         before = model.vectors.copy()
@@ -165,15 +292,16 @@ class TestMoreWords:
         assert model.counts.tolist() == [14, 8, 5, 3]
 
 
-def test_memory_does_not_grow_with_the_text(tmp_path, monkeypatch):
+@pytest.mark.parametrize("end", ["\n", " "], ids=["lines", "one line"])
+def test_memory_does_not_grow_with_the_text(tmp_path, monkeypatch, end):
     monkeypatch.setattr("regard.train.corpus.BLOCK", 2**12)
     monkeypatch.setattr("regard.train.corpus.STRETCH", 2**14)
     path = tmp_path / "text.txt"
 
     def peak(lines: int) -> int:
-        path.write_text("".join(f"a b c d e f g w{i % 50}\n" for i in range(lines)), encoding="utf-8")
+        path.write_text("".join(f"a b c d e f g w{i % 50}{end}" for i in range(lines)), encoding="utf-8")
         tracemalloc.start()
-        sentences = TextSentences(path, WordSplitter(r"\S+").lines, block=2**14)
+        sentences = TextSentences(path, WordSplitter(r"\S+").lines, block=2**14, longest=2**14)
         text = number_sentences(sentences, tmp_path / "text.int32")
         corpus = text.encode(text.vocabulary(1).words, tmp_path / "rows.int32")
         corpus.chunks()

@@ -9,12 +9,14 @@ import shutil
 import numpy as np
 import pytest
 import torch
+from safetensors.torch import load_file, save_file
 from torch import nn
 from transformers import AutoModel, Trainer, TrainingArguments
 
 from regard.modeling import Word2VecConfig, Word2VecModel, load_word_vectors
-from regard.modeling.huffman import graft, huffman_tree
+from regard.modeling.huffman import balanced_tree, graft, huffman_tree
 
+from .families import Entry, every
 from .test_remote_code import FOLDER, load_elsewhere
 
 WORDS = ["the", "日本", "naïve", "a b", "\u00a0", "cat", "dog", "fish", "sun", "moon"]
@@ -205,6 +207,9 @@ def test_the_target_is_never_drawn_at_the_edges():
         assert drawn.max() <= 2
     exponent = Word2VecModel.from_vocabulary(WORDS, COUNTS, hidden_size=2, negative_exponent=0.0)
     assert len(set(exponent.noise_weights().tolist())) == 1
+    rare_first = Word2VecModel.from_vocabulary(["a", "b", "c"], [4, 1, 0], hidden_size=2, negative_exponent=-0.5)
+    share = rare_first.noise_weights().double() / rare_first.noise_weights().sum()
+    torch.testing.assert_close(share, torch.tensor([0.2, 0.4, 0.4], dtype=torch.float64))  # 1/2 : 1 : 1
 
 
 def test_negatives_follow_counts_that_change():
@@ -281,6 +286,10 @@ def test_without_counts_the_tree_is_balanced():
         model = Word2VecModel(Word2VecConfig(vocab_size=size, hidden_size=2, objective="hierarchical-softmax"))
         assert_tree(model.huffman_nodes.numpy(), model.huffman_codes.numpy())
         assert model.huffman_nodes.shape[1] == model.config.huffman_depth == (size - 1).bit_length()
+        nodes, codes = balanced_tree(size, 7)  # deeper than it need be
+        assert_tree(nodes, codes)
+        assert nodes.shape == codes.shape == (size, 7)
+        assert {len(word) for word in codes_of(nodes, codes)} <= {size.bit_length() - 1, (size - 1).bit_length()}
 
 
 # Beginning, saving, loading
@@ -334,13 +343,57 @@ def test_every_way_of_loading_leaves_words_and_counts_alone(arguments, tmp_path)
     assert half.index_to_key == WORDS
 
 
-def test_a_table_that_is_missing_begins_anew(tmp_path):
-    from safetensors.torch import load_file, save_file
+def save_without(model: Word2VecModel, folder, part: str) -> None:
+    """A checkpoint that lacks the tensors whose names have this part."""
+    model.save_pretrained(folder)
+    kept = {name: tensor for name, tensor in load_file(folder / "model.safetensors").items() if part not in name}
+    save_file(kept, folder / "model.safetensors", metadata={"format": "pt"})
 
-    model_of().save_pretrained(tmp_path)
-    state = load_file(tmp_path / "model.safetensors")
-    kept = {name: tensor for name, tensor in state.items() if "embeddings" not in name}
-    save_file(kept, tmp_path / "model.safetensors", metadata={"format": "pt"})
+
+@pytest.mark.parametrize("name", ["counts", "huffman_nodes", "huffman_codes", "huffman", "vocabulary"])
+def test_a_buffer_that_is_missing_is_not_left_to_chance(name, tmp_path):
+    model = model_of("hierarchical-softmax")
+    save_without(model, tmp_path, name)
+    rubbish = [torch.full((200,), 7) for _ in range(200)]  # freed memory, which comes back uninitialised
+    del rubbish
+    loaded = Word2VecModel.from_pretrained(tmp_path)
+    if name == "counts":
+        assert not loaded.counts.any()
+        assert len(set(loaded.noise_weights().tolist())) == 1
+    else:
+        assert loaded.counts.tolist() == COUNTS
+    if name == "vocabulary":
+        with pytest.raises(ValueError, match="has no words"):
+            list(loaded)
+    else:
+        assert loaded.index_to_key == WORDS
+    assert_tree(loaded.huffman_nodes.numpy(), loaded.huffman_codes.numpy())
+    assert torch.equal(loaded.huffman_nodes, model.huffman_nodes) is ("huffman" not in name)
+    torch.testing.assert_close(loaded.log_probabilities(CENTRES).exp().sum(-1), torch.ones(4))
+
+
+@pytest.mark.parametrize("objective", OBJECTIVES)
+def test_a_model_of_a_saved_configuration_has_no_words_and_trains(objective, tmp_path):
+    saved = model_of(objective)
+    saved.save_pretrained(tmp_path)
+    config = Word2VecConfig.from_pretrained(tmp_path)
+    for model in (Word2VecModel(config), AutoModel.from_config(config)):
+        with pytest.raises(ValueError, match="has no words: make it with from_vocabulary"):
+            model.most_similar("cat")
+        assert len(model) == NUMBER
+        assert bool(model)
+        with torch.no_grad():
+            for parameter in model.parameters():
+                parameter.normal_()
+        assert model(CENTRES, labels=CONTEXTS).loss > 0
+        torch.testing.assert_close(model.log_probabilities(CENTRES).exp().sum(-1), torch.ones(4))
+        model.load_state_dict(saved.state_dict())
+        assert model.most_similar("cat") == saved.most_similar("cat")
+        assert torch.equal(model.log_probabilities(CENTRES), saved.log_probabilities(CENTRES))
+
+
+def test_a_table_that_is_missing_begins_anew(tmp_path):
+    save_without(model_of(), tmp_path, "embeddings")
     loaded = Word2VecModel.from_pretrained(tmp_path)
     assert 0 < loaded.in_embeddings.weight.abs().max() <= 0.5 / WIDTH
     assert not loaded.out_embeddings.weight.any()
@@ -358,11 +411,12 @@ def test_it_loads_where_regard_is_not_installed(tmp_path):
         torch.save({"input_ids": CENTRES}, inputs)
         job = {"auto_class": "AutoModel", "path": str(folder), "cwd": str(tmp_path), "inputs": str(inputs)}
         result, again = tmp_path / f"{objective}.pt", tmp_path / "again" / objective
-        jobs.append({**job, "result": str(result), "generate": False, "again": str(again)})
+        jobs.append({**job, "result": str(result), "generate": False, "again": str(again), "word": "cat"})
     for objective, job, said in zip(OBJECTIVES, jobs, load_elsewhere(jobs, tmp_path), strict=True):
         assert said["class"] == "Word2VecModel"
         assert said["module"] == "transformers_modules"
         assert said["missing"] == said["unexpected"] == []
+        assert said["most_similar"] == [list(pair) for pair in models[objective].most_similar("cat")]
         result = torch.load(job["result"], weights_only=True)
         for name, tensor in models[objective].state_dict().items():
             assert torch.equal(result["state"][name], tensor), name
@@ -394,11 +448,22 @@ def test_vectors_are_the_live_table():
         (["a", "b"], [1, -2], "'b' has -2"),
         (["a", "b"], [1], "one number for each of the 2 words"),
         (["a"], [1], "vocab_size=1 must be at least 2"),
+        ([], [], "vocab_size=0 must be at least 2"),
+        (["a", 5], [2, 1], "a word must be a string, not 5"),
     ],
 )
-def test_bad_vocabularies_are_named(words, counts, sentence):
+@pytest.mark.parametrize("objective", OBJECTIVES)
+def test_bad_vocabularies_are_named(words, counts, sentence, objective):
     with pytest.raises(ValueError, match=sentence):
-        Word2VecModel.from_vocabulary(words, counts)
+        Word2VecModel.from_vocabulary(words, counts, objective=objective)
+
+
+def test_sizes_follow_from_the_words():
+    with pytest.raises(ValueError, match="vocab_size=9 does not fit the words, for which it is 10"):
+        model_of(vocab_size=9)
+    assert len(model_of(vocab_size=NUMBER)) == NUMBER
+    with pytest.raises(ValueError, match="huffman_depth=3 must be at least 4 for vocab_size=10"):
+        model_of("hierarchical-softmax", huffman_depth=3)
 
 
 def test_a_model_without_words_says_so():
@@ -411,6 +476,8 @@ def test_a_model_without_words_says_so():
 @pytest.mark.parametrize(
     ("field", "value"),
     [("vocab_size", 1), ("hidden_size", 0), ("window", 0), ("min_count", 0), ("num_negatives", 0), ("subsample", -0.1)]
+    + [(name, math.nan) for name in ("subsample", "negative_exponent", "initializer_range")]
+    + [("negative_exponent", math.inf), ("subsample", math.inf)]
     + [("vocabulary_bytes", -1), ("architecture", "glove"), ("objective", "softmax"), ("initializer_range", -1.0)],
 )
 def test_bad_fields_are_named(field, value):
@@ -418,7 +485,36 @@ def test_bad_fields_are_named(field, value):
         Word2VecConfig(**{field: value})
 
 
+def test_a_whole_number_is_a_number():
+    assert Word2VecModel(Word2VecConfig(vocab_size=5, initializer_range=1)).in_embeddings.weight.std() > 0.5
+
+
 # New words (case 83)
+
+
+@pytest.mark.parametrize("objective", OBJECTIVES)
+def test_no_new_words_change_nothing(objective):
+    model = model_of(objective)
+    before = {name: tensor.clone() for name, tensor in model.state_dict().items()}
+    assert model.extend_vocabulary([], []) == []
+    assert model.state_dict().keys() == before.keys()
+    for name, tensor in model.state_dict().items():
+        assert torch.equal(tensor, before[name]), name
+    assert model.index_to_key == WORDS
+
+
+@pytest.mark.parametrize("objective", OBJECTIVES)
+def test_new_words_after_loading(objective, tmp_path):
+    model_of(objective).save_pretrained(tmp_path)
+    model = Word2VecModel.from_pretrained(tmp_path)
+    model.in_embeddings.requires_grad_(False)
+    assert model.extend_vocabulary(["python"], [40]) == ["python"]
+    assert not model.in_embeddings.weight.requires_grad  # what was frozen stays so
+    assert model.out_embeddings.weight.requires_grad
+    assert (model.draw_negatives(torch.zeros(500, dtype=torch.long)) == NUMBER).any()
+    model(CENTRES, labels=torch.tensor([10, 2, 10, 1])).loss.backward()
+    model.save_pretrained(tmp_path / "again")
+    assert load_word_vectors(tmp_path / "again").index_to_key == [*WORDS, "python"]
 
 
 @pytest.mark.parametrize("objective", OBJECTIVES)
@@ -442,8 +538,11 @@ def test_new_words_leave_the_old_rows_alone(objective, tmp_path):
     model(CENTRES, labels=torch.tensor([10, 11, 10, 1])).loss.backward()
     model.save_pretrained(tmp_path)
     assert Word2VecModel.from_pretrained(tmp_path).most_similar("python") == model.most_similar("python")
-    with pytest.raises(ValueError, match="grows by extend_vocabulary"):
+    with pytest.raises(ValueError, match="to 40 would leave rows.* grows by extend_vocabulary"):
         model.resize_token_embeddings(40)
+    with pytest.raises(ValueError, match="to 64 would leave rows.* grows by extend_vocabulary"):
+        model.resize_token_embeddings(pad_to_multiple_of=64)
+    assert model.resize_token_embeddings(pad_to_multiple_of=2) is model.in_embeddings
 
 
 # Trainer
@@ -485,6 +584,110 @@ def test_compiled_loss_equals_eager(objective):
         inputs["negative_ids"] = negatives
     compiled = torch.compile(model, fullgraph=True, backend="eager")
     torch.testing.assert_close(compiled(**inputs).loss, model(**inputs).loss)
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("loaded", [False, True])
+def test_a_compiled_graph_draws_negatives_by_the_counts(loaded, tmp_path):
+    torch._dynamo.reset()
+    model = model_of(num_negatives=400)
+    if loaded:
+        model.save_pretrained(tmp_path)
+        model = Word2VecModel.from_pretrained(tmp_path)
+    model.extend_vocabulary(["cat"], [67])
+    assert model.noise_bounds.tolist() == [0, *model.noise_weights().cumsum(0).tolist()]
+    draw = torch.compile(model.draw_negatives, fullgraph=True, backend="eager")
+    share = np.bincount(draw(torch.full((200,), 3)).flatten().numpy(), minlength=NUMBER) / 80_000
+    powers = (np.array(COUNTS) + 67 * (np.arange(NUMBER) == 5)) ** 0.75 * (np.arange(NUMBER) != 3)
+    np.testing.assert_allclose(share, powers / powers.sum(), atol=5 * (0.25 / 80_000) ** 0.5)
+    compiled = torch.compile(model, fullgraph=True, backend="eager")
+    assert compiled(CENTRES, labels=CONTEXTS).loss > 0
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=str)
+@pytest.mark.parametrize("objective", OBJECTIVES)
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+def test_half_precision_loses_digits_alone(dtype, objective, architecture):
+    inputs = inputs_of(architecture)
+    if objective == "negative-sampling":
+        inputs["negative_ids"] = torch.tensor([[1, 2], [4, 5], [0, 0], [8, 7]])
+    expected = model_of(objective, architecture)(**inputs).loss
+    model = model_of(objective, architecture).to(dtype)
+    loss = model(**inputs).loss
+    assert loss.dtype == torch.float32
+    torch.testing.assert_close(loss, expected, rtol=0.05, atol=0)
+    loss.backward()
+    assert all(parameter.grad.isfinite().all() and parameter.grad.any() for parameter in model.parameters())
+
+
+def test_plain_tuples_on_request():
+    loss, vectors = model_of()(CENTRES, labels=CONTEXTS, return_dict=False)
+    assert loss.shape == ()
+    assert vectors.shape == (4, WIDTH)
+
+
+def test_buffers_are_not_sent_around_by_ddp():
+    """They never change: sent at each step, they would make all that follows from the counts anew."""
+    for objective in OBJECTIVES:
+        model = model_of(objective)
+        assert {name for name, _ in model.named_buffers()} == set(model._ddp_params_and_buffers_to_ignore)
+
+
+# Other precisions and devices, gensim
+
+
+def test_one_row_is_fetched_alone(monkeypatch):
+    """Of a table that numpy cannot read, only the rows that are asked for are converted."""
+    model = model_of().bfloat16()
+    converted = []
+    plain = torch.Tensor.to
+
+    def to(self, *arguments, **settings):
+        converted.append(len(self))
+        return plain(self, *arguments, **settings)
+
+    monkeypatch.setattr(torch.Tensor, "to", to)
+    model.get_vector("cat"), model.similarity("cat", "dog"), model.vector_size, model.doesnt_match(["cat", "dog"])
+    assert max(converted) <= 2
+    model.most_similar("cat", restrict_vocab=3)
+    assert max(converted) == 3
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
+def test_to_gensim_from_a_model(dtype):
+    pytest.importorskip("gensim.models", reason="gensim, which the vectors are given to, is not installed")
+    model = model_of().to(dtype)
+    result = model.to_gensim()
+    assert result.index_to_key == WORDS
+    np.testing.assert_array_equal(result.vectors, model.vectors)
+    assert [result.get_vecattr(word, "count") for word in WORDS] == COUNTS
+    assert model.get_vecattr("cat", "count") == 33
+    theirs, ours = result.most_similar("cat"), model.most_similar("cat")
+    assert [word for word, _ in theirs] == [word for word, _ in ours]
+    result.add_vectors(["new"], np.ones((1, WIDTH)))
+    assert result.index_to_key == [*WORDS, "new"]
+    assert len(result.vectors) == NUMBER + 1
+
+
+# Tables of the registry
+
+
+@every(kind="table")
+def test_every_table_reports_an_evaluation_loss(entry: Entry, tmp_path):
+    """Case 43: `Trainer` finds the loss of each, by labels or without them."""
+    model, columns = entry.model(), entry.labelled(batch=12)
+    data = [{name: tensor[row] for name, tensor in columns.items()} for row in range(12)]
+    arguments = TrainingArguments(
+        str(tmp_path), max_steps=2, per_device_eval_batch_size=4, report_to="none", save_strategy="best",
+        eval_strategy="steps", eval_steps=1, metric_for_best_model="eval_loss", disable_tqdm=True, use_cpu=True,
+    )  # fmt: skip
+    trainer = Trainer(model, arguments, train_dataset=data, eval_dataset=data)
+    trainer.train()
+    reported = trainer.evaluate()["eval_loss"]
+    model.eval()
+    with torch.no_grad():
+        parts = [model(**{name: tensor[start : start + 4] for name, tensor in columns.items()}) for start in (0, 4, 8)]
+    assert reported == pytest.approx(sum(part.loss.item() for part in parts) / 3, rel=1e-3)  # but for the negatives
 
 
 def test_words_are_found_again_when_the_buffer_is_replaced():

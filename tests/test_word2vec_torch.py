@@ -1,6 +1,10 @@
 """word2vec in batches: the pairs it sees, the gradients it takes, and that it stays finite and learns."""
 
 import copy
+import json
+import signal
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -8,6 +12,7 @@ import torch
 from torch.nn.functional import logsigmoid
 
 from regard.modeling import Word2VecModel
+from regard.train import word2vec_torch
 from regard.train.corpus import EncodedCorpus
 from regard.train.vocabulary import keep_probabilities
 from regard.train.word2vec import TrainingState, train_word2vec
@@ -37,7 +42,7 @@ def windows_of(tokens, window: int, seed: int = 0, keep=None):
 
 def listed_pairs(windows) -> list[tuple[int, int]]:
     """The pairs of a stretch, each word being its own place in the text."""
-    block, row, column = windows.pairs(torch.arange(len(windows.centre))).nonzero(as_tuple=True)
+    block, row, column = windows.pairs().nonzero(as_tuple=True)
     return list(zip(windows.centre[block, row].tolist(), windows.context[block, column].tolist(), strict=True))
 
 
@@ -104,18 +109,22 @@ def test_negatives_follow_the_counts():
 
 @pytest.mark.parametrize("settings", [{}, {"architecture": "cbow"}, {"architecture": "cbow", "cbow_mean": False}])
 def test_a_step_is_the_gradient_of_the_formula(settings):
-    """Equation 4 of Mikolov et al. (2013), pair by pair and negative by negative, through autograd."""
+    """Equation 4 of Mikolov et al. (2013), pair by pair and negative by negative, through autograd.
+
+    But for the words of a mean, each of which the original program moves by the gradient of the mean, in full, and not
+    by its share: here a mean is taken forwards, and handed back as if it had been the sum.
+    """
     model = model_of([9, 8, 7, 6, 5, 4, 3], **settings)
     torch.nn.init.normal_(model.in_embeddings.weight, std=0.5)
     torch.nn.init.normal_(model.out_embeddings.weight, std=0.5)
     rng, rate, number = np.random.default_rng(1), 0.05, 16
     tokens = np.append(rng.integers(0, 7, 50), -1)
-    windows = windows_of(tokens, 3)
+    windows = windows_of(tokens, 3).take(torch.arange(2))
     negatives = torch.from_numpy(rng.integers(0, 7, (2, number)))
 
     reference = copy.deepcopy(model)
     v, u = reference.in_embeddings.weight, reference.out_embeddings.weight
-    near, loss, pairs = windows.pairs(torch.arange(2)), torch.zeros(()), 0
+    near, loss, pairs = windows.pairs(), torch.zeros(()), 0
     for block in range(2):
         for place in range(BLOCK):
             context = windows.context[block][near[block, place] > 0]
@@ -126,7 +135,9 @@ def test_a_step_is_the_gradient_of_the_formula(settings):
                 examples = [(v[centre], target) for target in context]
             else:
                 total = v[context].sum(0)
-                examples = [(total / len(context) if reference.config.cbow_mean else total, centre)]
+                if reference.config.cbow_mean:
+                    total = total + (total / len(context) - total).detach()
+                examples = [(total, centre)]
             for hidden, target in examples:
                 pairs += 1
                 loss = loss - logsigmoid(u[target] @ hidden)
@@ -137,7 +148,7 @@ def test_a_step_is_the_gradient_of_the_formula(settings):
 
     tables = BatchedTables(model, seed=0, negatives=number, longest_move=1e9)
     with torch.no_grad():
-        found_loss, found_pairs = tables.step(windows, torch.arange(2), negatives, rate)
+        found_loss, found_pairs = tables.step(windows, negatives, rate, torch.zeros(7))
     assert found_pairs == pairs
     torch.testing.assert_close(found_loss, loss.detach(), rtol=1e-5, atol=1e-4)
     torch.testing.assert_close(model.in_embeddings.weight, v - rate * v.grad, rtol=1e-4, atol=1e-5)
@@ -150,12 +161,13 @@ def test_no_row_moves_further_than_it_may():
     table, before = tables.input, tables.input.clone()
     change = torch.zeros(1, 3, 8)
     change[0, :, 0] = torch.tensor([30.0, 10.0, 1.0])
-    tables.add(table, torch.tensor([[0, 0, 1]]), change, rate=0.5)
+    moves = torch.zeros(3)
+    tables.add(table, torch.tensor([[0, 0, 1]]), change, 0.5, moves)
     along = torch.eye(8)[0]
     torch.testing.assert_close(table[0], before[0] + along)  # 20 long: shortened to 1
     torch.testing.assert_close(table[1], before[1] + 0.5 * along)  # half as long as may be: all of it
     assert torch.equal(table[2], before[2])
-    assert not tables.moves.any()
+    assert not moves.any()
 
 
 # --- training --------------------------------------------------------------------------------------------------------
@@ -196,7 +208,7 @@ def test_one_seed_gives_one_model_and_a_resumed_training_is_the_same():
         if not saved:
             saved.update(state=TrainingState(**state.to_dict()), model=copy.deepcopy(whole))
 
-    settings = {"epochs": 6, "engine": "torch"}
+    settings = {"epochs": 6, "engine": "torch", "workers": 1}
     save_steps = 3 * (len(corpus.chunks()) - 1)  # chunks of three epochs
     history = train_word2vec(whole, corpus, seed=5, save_steps=save_steps, save=save, **settings)
     assert saved["state"].step == 3
@@ -210,6 +222,104 @@ def test_one_seed_gives_one_model_and_a_resumed_training_is_the_same():
         assert torch.equal(weight, getattr(again, table).weight)
         assert torch.equal(weight, getattr(resumed, table).weight)
         assert not torch.equal(weight, getattr(other, table).weight)
+
+
+def test_several_workers_find_planted_topics():
+    corpus = topics(5000)  # several stretches, which are learnt at once
+    model = model_of([2000] * 30)
+    history = train_word2vec(model, corpus, epochs=4, learning_rate=0.1, engine="torch", workers=3)
+    assert history[-1]["step"] >= 8
+    for row, word in enumerate(WORDS):
+        near = [model.key_to_index[other] for other, _ in model.most_similar(word, topn=9)]
+        assert {other // 10 for other in near} == {row // 10}, word
+
+
+TRAINING = """
+import json, os, signal, sys
+import numpy as np
+import torch
+from regard.modeling import Word2VecModel
+from regard.train.corpus import EncodedCorpus
+from regard.train.word2vec import TrainingState, train_word2vec
+from regard.train.word2vec_torch import BatchedTables
+
+folder, last = sys.argv[1], int(sys.argv[2])
+state, learn = TrainingState(), BatchedTables.learn
+if os.path.isfile(f"{folder}/state.json"):
+    with open(f"{folder}/state.json") as file:
+        state = TrainingState(**json.load(file))
+model = Word2VecModel.from_pretrained(folder)
+corpus = EncodedCorpus(np.load(f"{folder}/tokens.npy"), 7200)
+
+def learn_or_die(tables, tokens, rates, step):
+    if step == last:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return learn(tables, tokens, rates, step)
+
+def save(state):
+    model.save_pretrained(folder)
+    with open(f"{folder}/state.json", "w") as file:
+        json.dump(state.to_dict(), file)
+
+BatchedTables.learn = learn_or_die
+train_word2vec(model, corpus, epochs=4, workers=1, engine="torch", state=state, save_steps=1, save=save)
+"""
+
+
+def test_a_killed_training_goes_on_to_the_same_bytes(tmp_path):
+    """Each start is a process of its own; the first dies in the third epoch."""
+    corpus = topics()
+    folders = [tmp_path / "killed", tmp_path / "whole"]
+    for folder in folders:
+        model_of([240] * 30).save_pretrained(folder)
+        np.save(folder / "tokens.npy", corpus.tokens)
+
+    def start(folder, last: int) -> int:
+        command = [sys.executable, "-c", TRAINING, str(folder), str(last)]
+        return subprocess.run(command, capture_output=True, check=False).returncode
+
+    assert start(folders[0], 2) == -signal.SIGKILL
+    assert json.loads((folders[0] / "state.json").read_text())["step"] == 2
+    assert start(folders[0], -1) == 0
+    assert start(folders[1], -1) == 0
+    weights = [(folder / "model.safetensors").read_bytes() for folder in folders]
+    assert weights[0] == weights[1]
+    histories = [json.loads((folder / "state.json").read_text())["history"] for folder in folders]
+    assert [[entry["loss"] for entry in history] for history in histories] == [
+        [entry["loss"] for entry in histories[0]]
+    ] * 2
+
+
+def test_threads_are_as_before_when_a_training_fails(monkeypatch):
+    def fail(*arguments):
+        assert torch.get_num_threads() == 1
+        raise MemoryError("no room")
+
+    monkeypatch.setattr(BatchedTables, "learn", fail)
+    before = torch.get_num_threads()
+    try:
+        torch.set_num_threads(3)
+        with pytest.raises(MemoryError, match="no room"):
+            train_word2vec(model_of([240] * 30), topics(), engine="torch", workers=2)
+        assert torch.get_num_threads() == 3
+    finally:
+        torch.set_num_threads(before)
+
+
+def test_the_loss_is_estimated_and_its_measure_changes_no_step(monkeypatch):
+    """Before anything is learnt a pair loses log 2, and as much by each of 5 negatives that is not its target."""
+    found, models = [], []
+    for measured in (1, 4):
+        monkeypatch.setattr(word2vec_torch, "MEASURED", measured)
+        models.append(model_of([240] * 30))
+        tables = BatchedTables(models[-1], seed=0, words_per_batch=600)
+        found.append(tables.learn(topics().tokens, (1e-4, 1e-4), 0))
+    (whole, pairs), (estimate, again) = found
+    assert again == pairs == pytest.approx(7200 * (12 - 1) / 12 * 3.5, rel=0.1)
+    assert whole / pairs == pytest.approx((1 + 5 * 29 / 30) * np.log(2), rel=0.01)
+    assert estimate == pytest.approx(whole, rel=0.01)
+    assert estimate != whole
+    assert torch.equal(models[0].in_embeddings.weight, models[1].in_embeddings.weight)
 
 
 def test_a_stretch_without_pairs_is_nothing():
@@ -237,8 +347,3 @@ def test_stretches_join_whole_chunks():
 def test_what_cannot_be_learnt_is_said(settings, arguments, sentence):
     with pytest.raises(ValueError, match=sentence):
         train_word2vec(model_of([240] * 30, **settings), topics(), engine="torch", **arguments)
-
-
-def test_half_precision_is_refused():
-    with pytest.raises(ValueError, match=r"torch\.bfloat16, and is trained in torch\.float32"):
-        BatchedTables(model_of([3, 2, 1]).to(torch.bfloat16), seed=0)

@@ -12,10 +12,10 @@ import torch
 from regard.modeling import Word2VecModel
 from regard.modeling.huffman import huffman_tree
 from regard.train import word2vec_kernels as kernels
-from regard.train.corpus import BREAK, number_sentences
+from regard.train.corpus import BREAK, EncodedCorpus, number_sentences
 from regard.train.vectors_run import VectorProgress
-from regard.train.vocabulary import update_vocabulary
-from regard.train.word2vec import Plan, TrainingState, memory_needed, step_seed, train_word2vec
+from regard.train.vocabulary import keep_probabilities, update_vocabulary
+from regard.train.word2vec import Plan, TrainingState, _Log, _Tables, memory_needed, step_seed, train_word2vec
 
 F64 = torch.float64
 
@@ -45,6 +45,122 @@ def topic_purity(model) -> float:
     return float(np.mean(same))
 
 
+class Replica:
+    """word2vec in float64, one score after the other, from the formulas of Mikolov et al. (2013).
+
+    With the engine it has in common what its description says: the random bits, negatives shared by a window, and that
+    `PART` context words (up to twice as many, if they are all) and `GROUP` outputs start from the same old values.
+    """
+
+    def __init__(self, model, seed: int) -> None:
+        self.config, self.counts, self.seed = model.config, model.counts.numpy(), seed
+        self.nodes, self.codes = huffman_tree(self.counts)
+        weights = self.counts**model.config.negative_exponent
+        self.limits, self.others = kernels.alias_table(weights)
+
+    def bits(self) -> tuple[int, int]:
+        """The next 64 bits, as two halves."""
+        for shift in (13, -7, 17):
+            self.state ^= (self.state << shift) % 2**64 if shift > 0 else self.state >> -shift
+        return self.state >> 32, self.state % 2**32
+
+    def negative(self, target: int) -> int:
+        while True:
+            column, low = self.bits()
+            column = column * len(self.counts) >> 32
+            word = column if low < self.limits[column] else self.others[column]
+            if word != target:
+                return int(word)
+
+    def learn(self, x: np.ndarray, u: np.ndarray, tokens: np.ndarray, rates: tuple[float, float], step: int):
+        """Changes the tables; the sum of the loss, and the number of pairs."""
+        self.state, place, loss, pairs = step_seed(self.seed, step), 0, 0.0, 0
+        keep = keep_probabilities(self.counts, self.config.subsample)
+        for sentence in np.split(tokens, np.flatnonzero(tokens < 0) + 1):
+            rate = rates[0] + (rates[1] - rates[0]) * place / len(tokens)
+            place += len(sentence)
+            words, negatives = [], []
+            for word in sentence[sentence >= 0]:
+                if self.bits()[0] < keep[word] * 2**32:
+                    words.append(word)
+                    if self.config.objective == "negative-sampling":
+                        negatives.append([self.negative(word) for _ in range(self.config.num_negatives)])
+            for centre, word in enumerate(words):
+                reach = 1 + (self.bits()[0] * self.config.window >> 32)
+                context = words[max(0, centre - reach) : centre] + words[centre + 1 : centre + 1 + reach]
+                if not context:
+                    continue
+                if self.config.objective == "negative-sampling":
+                    outputs, labels = [word, *negatives[centre]], [1] + [0] * self.config.num_negatives
+                else:  # to turn to the first child is what is to be predicted
+                    outputs = self.nodes[word][self.nodes[word] >= 0]
+                    labels = 1 - self.codes[word][: len(outputs)]
+                if self.config.architecture == "skip-gram":
+                    size = len(context) if len(context) <= 2 * kernels.PART else kernels.PART
+                    for first in range(0, len(context), size):
+                        part = context[first : first + size]
+                        change, lost = self.window(x[part], u, outputs, labels, rate)
+                        np.add.at(x, part, change)
+                        loss += lost
+                    pairs += len(context)
+                else:
+                    hidden = x[context].mean(0) if self.config.cbow_mean else x[context].sum(0)
+                    change, lost = self.window(hidden[None], u, outputs, labels, rate)
+                    np.add.at(x, context, change)  # in full to each, with the mean too, as in the original program
+                    loss, pairs = loss + lost, pairs + 1
+        return loss, pairs
+
+    @staticmethod
+    def window(hidden, u, outputs, labels, rate):
+        """Moves the outputs; what the hidden vectors are to be moved by, and the loss."""
+        change, loss = np.zeros_like(hidden), 0.0
+        for first in range(0, len(outputs), kernels.GROUP):
+            old = u.copy()
+            for output, label in list(zip(outputs, labels, strict=True))[first : first + kernels.GROUP]:
+                for c, h in enumerate(hidden):
+                    probability = 1 / (1 + np.exp(-h @ old[output]))
+                    loss -= np.log(probability if label else 1 - probability)
+                    change[c] += rate * (label - probability) * old[output]
+                    u[output] += rate * (label - probability) * h
+        return change, loss
+
+
+class TestReplica:
+    @pytest.mark.parametrize("objective", ["negative-sampling", "hierarchical-softmax"])
+    @pytest.mark.parametrize(
+        ("settings", "window"),
+        [
+            ({"architecture": "skip-gram"}, 3),
+            ({"architecture": "skip-gram"}, 25),  # wider than is learnt at once
+            ({"architecture": "cbow", "cbow_mean": True}, 4),
+            ({"architecture": "cbow", "cbow_mean": False}, 4),
+        ],
+    )
+    def test_each_step_is_that_of_the_formulas(self, settings, window, objective):
+        rng = np.random.default_rng(window)
+        words = (30 * rng.random(240) ** 2).astype(np.int32)
+        tokens = np.insert(words, [1, 1, 60, 75, 140], BREAK).astype(np.int32)
+        counts = np.sort(np.bincount(words, minlength=30) + 1)[::-1].copy()
+        model = Word2VecModel.from_vocabulary(
+            [f"w{word}" for word in range(30)], counts, hidden_size=10, window=window, objective=objective,
+            num_negatives=7, subsample=0.03, min_count=1, **settings,
+        )  # fmt: skip
+        for table in (model.in_embeddings, model.out_embeddings):
+            torch.nn.init.normal_(table.weight, std=0.3, generator=torch.Generator().manual_seed(window))
+        x, u = (table.weight.detach().double().numpy() for table in (model.in_embeddings, model.out_embeddings))
+        tables, replica = _Tables(model, seed=5), Replica(model, seed=5)
+        assert 2 * kernels.PART < 50
+        for step, rates in enumerate([(0.02, 0.02), (0.02, 0.01), (0.01, 0.0)]):
+            found, expected = tables.learn(tokens, rates, step), replica.learn(x, u, tokens, rates, step)
+            assert found[1] == expected[1] > 50
+            assert found[0] == pytest.approx(expected[0], rel=1e-4)
+            for table, right in zip(tables.tables, (x, u), strict=True):
+                np.testing.assert_allclose(table[:, :10], right, atol=2e-4)
+                assert not table[:, 10:].any()  # the pad takes no part
+        tables.give_back()
+        assert (model.vectors == tables.tables[0][:, :10]).all()
+
+
 class TestKernel:
     @pytest.mark.parametrize(("count", "outputs"), [(1, 6), (3, 6), (10, 2), (20, 21), (4, 13)])
     def test_a_window_is_one_step_of_gradient_descent(self, count, outputs):
@@ -69,9 +185,9 @@ class TestKernel:
 
         totals = np.array([0.0, 1.0])
         kernels.learn_window(
-            table.reshape(-1), rows, count, table.reshape(-1), out.reshape(-1), chosen, 0, signs.reshape(-1), groups,
-            np.float32(rate), width, np.zeros(count * width, np.float32), np.zeros(count * kernels.LANES, np.float32),
-            totals,
+            table.reshape(-1), rows, count, table.reshape(-1), out.reshape(-1), chosen, 0, signs.reshape(-1),
+            groups, np.float32(rate), width, np.zeros(count * width, np.float32),
+            np.zeros(count * kernels.LANES, np.float32), totals,
         )  # fmt: skip
         assert totals[0] - np.log(totals[1]) == pytest.approx(loss.item(), rel=1e-4)
         np.testing.assert_allclose(table, (x - rate * x.grad).detach().numpy(), atol=2e-5)
@@ -83,8 +199,8 @@ class TestKernel:
         signs = np.zeros(kernels.LANES, np.float32)
         signs[:2] = -1
         kernels.learn_window(
-            table.reshape(-1), np.zeros(1, np.int64), 1, table.reshape(-1), out.reshape(-1), np.ones(6, np.int32), 0,
-            signs, 1, np.float32(0.1), width, np.zeros(width, np.float32), np.zeros(kernels.LANES, np.float32),
+            table.reshape(-1), np.zeros(1, np.int64), 1, table.reshape(-1), out.reshape(-1), np.ones(6, np.int32),
+            0, signs, 1, np.float32(0.1), width, np.zeros(width, np.float32), np.zeros(kernels.LANES, np.float32),
             np.array([0.0, 1.0]),
         )  # fmt: skip
         sigmoid = 1 / (1 + np.exp(-0.05 * width))
@@ -132,12 +248,13 @@ class TestKernel:
             assert pairs / (length * keep) == pytest.approx(window + 1, rel=0.02)
 
     def test_the_loss_does_not_stick_where_float32_does(self):
-        totals = np.array([2.0**27, 1.0])
-        for _ in range(10):
-            totals[0] += 1.0
-        assert totals[0] - 2.0**27 == 10
-        assert np.float32(2**27) + np.float32(1) == np.float32(2**27)
-        assert totals.dtype == np.float64
+        """float32 has no number between 2^27 and 2^27 + 16: a sum in it would stand still."""
+        state = TrainingState(loss=2.0**27)
+        log = _Log(Plan(np.arange(100), 99, 1, 0.1, 0.1), state, 100, None, None, None)
+        for loss in (1.0, np.float32(1)) * 5:
+            log.take(loss, 3)
+        assert state.loss == 2.0**27 + 10
+        assert (state.step, state.pairs, log.loss) == (10, 30, 10.0)
 
     def test_seeds_differ(self):
         seeds = {step_seed(seed, step) for seed in range(30) for step in range(100)}
@@ -177,8 +294,22 @@ class TestObjectives:
         expected = np.log(2) * (lengths * counts).sum() / counts.sum()
         assert history[-1]["epoch_loss"] == pytest.approx(expected, rel=0.02)
 
-    def test_the_pad_of_a_row_takes_no_part(self):
-        """Width 20 is padded; a model of width 32 is not: both learn."""
+    @pytest.mark.parametrize("objective", ["negative-sampling", "hierarchical-softmax"])
+    def test_a_wide_window_at_a_high_rate_stays_sound(self, objective):
+        """A window that is learnt at once from the same old values ends in numbers that are none, here in one step."""
+        rng = np.random.default_rng(0)
+        sentences = [[f"w{word}" for word in 500 ** rng.random(400) // 1] for _ in range(30)]
+        model, history = trained(sentences, epochs=2, learning_rate=0.1, window=60, objective=objective)
+        words = [word for sentence in sentences for word in sentence]
+        share = np.array([words.count(word) for word in model.index_to_key]) / len(words)
+        entropy = -(share * np.log(share)).sum()  # of words alone, and nothing else is to be known of these
+        least_learnt = {"negative-sampling": 6 * np.log(2), "hierarchical-softmax": 1.05 * entropy}
+        assert history[-1]["epoch_loss"] < least_learnt[objective]
+        for table in (model.in_embeddings, model.out_embeddings):
+            assert table.weight.norm(dim=1).max() < 20
+
+    def test_a_width_that_is_not_padded(self):
+        assert kernels.padded_width(32) == 32
         assert topic_purity(trained(hidden_size=32)[0]) > 0.9
 
     def test_a_width_below_one_vector(self):
@@ -202,8 +333,9 @@ class TestWorkers:
         assert not np.allclose(trained(epochs=1)[0].vectors, trained(epochs=1, seed=1)[0].vectors)
 
     def test_several_workers_learn_as_well(self):
-        one, four = (trained(epochs=10, workers=workers)[1][-1]["epoch_loss"] for workers in (1, 4))
-        assert four == pytest.approx(one, rel=0.1)
+        (_, alone), (model, together) = (trained(epochs=10, workers=workers) for workers in (1, 4))
+        assert together[-1]["epoch_loss"] == pytest.approx(alone[-1]["epoch_loss"], rel=0.1)
+        assert topic_purity(model) > 0.95
 
     def test_an_error_in_a_worker_is_raised(self, monkeypatch):
         def fail(*args):
@@ -215,6 +347,17 @@ class TestWorkers:
         monkeypatch.setattr("regard.train.word2vec.kernels.train_chunk", fail)
         with pytest.raises(MemoryError, match="no room"):
             train_word2vec(model, corpus, workers=3)
+
+    @pytest.mark.parametrize("engine", ["numba", "torch"])
+    def test_vectors_that_run_away_stop_the_training(self, engine):
+        """A score of 1e4 has a loss of 8 at most in the engine numba: only the vectors themselves tell."""
+        model, _ = trained(epochs=1)
+        corpus = number_sentences(planted()).encode(model.index_to_key)
+        with torch.no_grad():
+            model.out_embeddings.weight[0] = 50.0
+        message = r"The longest vector has length 2\d\d.*try a learning_rate below 1e-06 or a window below 5"
+        with pytest.raises(FloatingPointError, match=message):
+            train_word2vec(model, corpus, learning_rate=1e-6, min_learning_rate=0, workers=1, engine=engine)
 
     def test_a_loss_that_is_no_number_stops(self):
         model, _ = trained(epochs=1)
@@ -275,6 +418,8 @@ class TestPlan:
             ({"learning_rate": -1}, "min_learning_rate"),
             ({"learning_rate": 1e-5}, "min_learning_rate=0.0001 must lie between 0 and learning_rate=1e-05"),
             ({"workers": 0}, "workers=0"),
+            ({"save_steps": 0}, "save_steps=0 must be at least 1"),
+            ({"logging_steps": 0}, "logging_steps=0 must be at least 1"),
             ({"engine": "cuda"}, "engine='cuda' is not known"),
             ({"words_per_batch": 3}, "engine='numba' takes no words_per_batch"),
         ],
@@ -296,6 +441,33 @@ class TestPlan:
         corpus = number_sentences([["a", "b", "c"]] * 5).encode(["a", "b", "c"])
         with pytest.raises(ValueError, match="beyond the 2 rows"):
             train_word2vec(model, corpus)
+
+    @pytest.mark.parametrize("engine", ["numba", "torch"])
+    def test_half_precision_is_refused(self, engine):
+        model = Word2VecModel.from_vocabulary(["a", "b"], [5, 5], hidden_size=4).to(torch.bfloat16)
+        corpus = number_sentences([["a", "b"]] * 5).encode(["a", "b"])
+        with pytest.raises(ValueError, match="The model is in bfloat16, and is trained in float32"):
+            train_word2vec(model, corpus, engine=engine)
+
+    @pytest.mark.parametrize("engine", ["numba", "torch"])
+    @pytest.mark.parametrize("tokens", [[], [BREAK, BREAK]])
+    def test_a_corpus_without_words_is_refused(self, engine, tokens):
+        model = Word2VecModel.from_vocabulary(["a", "b"], [5, 5], hidden_size=4)
+        corpus = EncodedCorpus(np.array(tokens, dtype=np.int32), 0)
+        with pytest.raises(ValueError, match="The corpus has not a single word"):
+            train_word2vec(model, corpus, engine=engine, save_steps=1)
+
+    @pytest.mark.parametrize("engine", ["numba", "torch"])
+    def test_an_epoch_that_learns_nothing_is_an_error(self, engine):
+        """Of each word one occurrence in 20,000 is kept; and where all are kept, one word alone has no context."""
+        model = Word2VecModel.from_vocabulary(["a", "b"], [5, 5], hidden_size=4, subsample=1e-9)
+        corpus = number_sentences([["a", "b"]] * 5).encode(["a", "b"])
+        with pytest.raises(ValueError, match=r"without a single pair of words.*subsample=1e-09 leaves out too many"):
+            train_word2vec(model, corpus, engine=engine)
+        model.config.subsample = 0
+        with pytest.raises(ValueError, match="no sentence has two words"):
+            train_word2vec(model, EncodedCorpus(np.array([0, BREAK, 1, BREAK], np.int32), 2), engine=engine)
+        train_word2vec(model, corpus, epochs=1, engine=engine)
 
     def test_memory_is_that_of_two_tables_and_their_padded_copies(self):
         assert memory_needed(1000, 100) == 2 * 1000 * 4 * (100 + kernels.padded_width(100))

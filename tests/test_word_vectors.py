@@ -6,6 +6,7 @@ import sys
 
 import numpy as np
 import pytest
+import torch
 
 from regard.modeling.word_vectors import UnknownWordError, WordVectors, WordVectorsMixin, top
 
@@ -70,6 +71,21 @@ def test_most_similar_by_vectors_and_weights(ours, theirs, number):
     assert_same_answers(ours.most_similar(**question), theirs.most_similar(**question))
 
 
+def test_rows_tensors_and_arrays_of_words(ours):
+    pair = ours.most_similar([("w7", 0.5), ("w8", 2.0)])
+    assert ours.most_similar([(7, 0.5), (np.int64(8), 2)]) == pair
+    assert ours.most_similar((7, 0.5)) == ours.most_similar("w7")
+    assert ours.most_similar((7, 8)) == ours.most_similar(["w7", "w8"])  # two rows, as in gensim
+    tensor = torch.from_numpy(random_vectors(5)[:2].copy())
+    assert ours.most_similar(tensor[0]) == ours.most_similar(tensor[0].numpy())
+    assert ours.most_similar([tensor[0], (tensor[1], 0.5)]) == ours.most_similar(
+        [tensor[0].numpy(), (tensor[1].numpy(), 0.5)]
+    )
+    assert ours.most_similar(tensor) == ours.most_similar(list(tensor.numpy()))
+    for kind in (None, object):
+        assert ours.most_similar(np.array(["w1", "w2"], dtype=kind)) == ours.most_similar(["w1", "w2"])
+
+
 def test_one_vector_and_one_pair_stand_for_lists(ours):
     assert ours.most_similar(ours["w1"])[0][0] == "w1"  # a vector's own word is not left out
     assert ours.similar_by_vector(ours["w1"]) == ours.most_similar([ours["w1"]])
@@ -116,7 +132,12 @@ def test_pairs_and_sets(ours, theirs):
     sets = (["w1", "w2", "w3"], ["w4", "w5"])
     assert ours.n_similarity(*sets) == pytest.approx(float(theirs.n_similarity(*sets)), abs=1e-6)
     for words in (["w1", "w2", "w3", "w4"], ["w9", "w8"], ["w5"]):
-        assert ours.doesnt_match(words) == theirs.doesnt_match(words)
+        assert ours.doesnt_match(words) == ours.doesnt_match(set(words)) == theirs.doesnt_match(words)
+    some = ["w4", "w9", "w2"]
+    assert ours.most_similar_to_given("w1", some) == theirs.most_similar_to_given("w1", some)
+    for query in ("w1", random_vectors(9)[0]):
+        np.testing.assert_allclose(ours.distances(query), theirs.distances(query), atol=1e-6)
+        np.testing.assert_allclose(ours.distances(query, some), theirs.distances(query, some), atol=1e-6)
 
 
 def test_names_of_gensim_4(ours, theirs):
@@ -125,6 +146,11 @@ def test_names_of_gensim_4(ours, theirs):
     assert ours.vector_size == theirs.vector_size
     assert len(ours) == len(theirs) == NUMBER
     assert ours.get_index("w7") == 7
+    assert ours.get_index("nonsense", default=-1) == theirs.get_index("nonsense", default=-1) == -1
+    assert ours.similar_by_key("w1") == ours.similar_by_word("w1")
+    assert WordVectors(["a", "b"], np.ones((2, 3)), [7, 4]).get_vecattr("b", "count") == 4
+    with pytest.raises(KeyError, match="no attribute 'count'"):
+        ours.get_vecattr("w1", "count")
     assert "w1" in ours
     assert "nonsense" not in ours
     assert NUMBER not in ours
@@ -165,6 +191,15 @@ def test_nearest_says_where_there_are_fewer(ours):
     assert similarities[0, 3:].tolist() == [0, 0]
     assert indices[1].tolist() == [-1] * 5
     assert np.isfinite(similarities).all()
+
+
+def test_the_ends_of_what_can_be_asked(ours):
+    assert ours.nearest(np.ones((2, WIDTH)), topn=0)[0].shape == (2, 0)
+    assert ours.nearest(ours["w59"][None], topn=1, exclude=[[-1, 100]])[0].tolist() == [[59]]  # no such rows
+    assert len(ours.most_similar("w1", topn=10**12)) == NUMBER - 1
+    empty = WordVectors([], np.zeros((0, 3)))
+    assert empty.nearest(np.ones((1, 3)), topn=2)[0].tolist() == [[-1, -1]]
+    assert empty.most_similar(np.ones(3)) == []
 
 
 def test_nearest_refuses_what_does_not_fit(ours):
@@ -226,6 +261,88 @@ def test_zero_vectors(ours):
     assert ours.doesnt_match(["w1", "w2", "w3"]) == "w3"
 
 
+def test_zero_vectors_are_neither_near_nor_far(ours):
+    ours.vectors[[3, 4]] = 0
+    ours.vectors[5] = -ours["w1"]
+    assert len(ours.closer_than("w1", "w5")) == NUMBER - 4  # all but the two words and those of zeros
+    for first, second in (("w1", "w3"), ("w3", "w1")):
+        with pytest.raises(ValueError, match="the vector of 'w3' is zero, which has no direction"):
+            ours.rank(first, second)
+    for question in ({"positive": "w3"}, {"positive": ["w1", "w2"], "negative": ["w3"]}):
+        with pytest.raises(ValueError, match="the vector of 'w3' is zero, which has no direction"):
+            ours.most_similar_cosmul(**question)
+    with pytest.raises(ValueError, match="a vector that is given is zero"):
+        ours.most_similar_cosmul(np.zeros(WIDTH))
+
+
+@pytest.mark.parametrize(
+    "question",
+    [
+        {"positive": ["w1", "w2"], "negative": ["w2", "w1"]},
+        {"positive": ["w1", "w2", "w3"], "negative": ["w3", "w1", "w2"]},
+        {"positive": [("w1", 0.1), ("w1", 0.2), ("w1", -0.3)]},
+        {"positive": [("w1", 0.0)]},
+        {"positive": [np.full(WIDTH, 0.1, dtype=np.float32), (np.full(WIDTH, 0.3, dtype=np.float32), -1 / 3)]},
+        {"positive": [np.full(WIDTH, 1e30), np.full(WIDTH, -1e30)]},
+    ],
+    ids=str,
+)
+def test_what_cancels_has_no_direction(ours, question):
+    with pytest.raises(ValueError, match="add up to zero"):
+        ours.most_similar(**question)
+
+
+@pytest.mark.parametrize("scale", [1e-38, 1e-25, 1e25, 1e37])
+def test_lengths_beyond_the_range_of_squares(scale):
+    """Cosines do not depend on length: 1, 1/√2 and 0, and -1, worked out by hand."""
+    rows = np.array([[1, 0], [1, 1], [0, 1], [-1, 0]], dtype=np.float32) * np.float32(scale)
+    vectors = WordVectors(list("abcd"), rows)
+    expected = [1, 0.5**0.5, 0, -1]
+    np.testing.assert_allclose(vectors.most_similar("a", topn=None), expected, atol=1e-6)
+    np.testing.assert_allclose([vectors.similarity("a", word) for word in "abcd"], expected, atol=1e-6)
+    assert [word for word, _ in vectors.most_similar("a")] == ["b", "c", "d"]
+    assert vectors.nearest(rows[:1], topn=4)[0].tolist() == [[0, 1, 2, 3]]
+    mixed = WordVectors(["a", "b"], np.stack([rows[0], np.array([1, 1], dtype=np.float32)]))
+    assert mixed.similarity("a", "b") == pytest.approx(0.5**0.5)
+
+
+NOT_FINITE = [
+    lambda vectors: vectors.most_similar("w2"),
+    lambda vectors: vectors.most_similar("w3"),
+    lambda vectors: vectors.most_similar(["w1"], ["w2"]),
+    lambda vectors: vectors.most_similar_cosmul(["w1", "w2"]),
+    lambda vectors: vectors.most_similar(np.full(WIDTH, np.nan)),
+    lambda vectors: vectors.most_similar([np.array([np.inf] + [1] * (WIDTH - 1))]),
+    lambda vectors: vectors.similarity("w2", "w1"),
+    lambda vectors: vectors.similarity("w1", "w3"),
+    lambda vectors: vectors.distance("w2", "w2"),
+    lambda vectors: vectors.distances("w2"),
+    lambda vectors: vectors.distances("w1", ["w2"]),
+    lambda vectors: vectors.n_similarity(["w1", "w2"], ["w4"]),
+    lambda vectors: vectors.doesnt_match(["w1", "w2", "w4"]),
+    lambda vectors: vectors.rank("w1", "w2"),
+    lambda vectors: vectors.closer_than("w2", "w1"),
+    lambda vectors: vectors.most_similar_to_given("w1", ["w4", "w2"]),
+]
+
+
+@pytest.mark.parametrize("ask", NOT_FINITE)
+def test_what_is_not_finite_is_no_question(ours, ask):
+    ours.vectors[2] = np.nan
+    ours.vectors[3, 0] = np.inf
+    with pytest.raises(ValueError, match=r"(the vector of 'w[23]'|a vector that is given) holds a number that is not"):
+        ask(ours)
+
+
+def test_queries_that_are_not_finite_have_no_neighbours(ours):
+    queries = np.stack([ours["w1"], np.full(WIDTH, np.nan), np.full(WIDTH, np.inf), ours["w5"]])
+    indices, similarities = ours.nearest(queries, topn=3)
+    assert (indices[1:3] == -1).all()
+    assert (similarities[1:3] == 0).all()
+    assert indices[[0, 3], 0].tolist() == [1, 5]
+    np.testing.assert_array_equal(indices[[0, 3]], ours.nearest(queries[[0, 3]], topn=3)[0])
+
+
 def test_vectors_that_are_not_finite_are_no_answer(ours):
     ours.vectors[2] = np.nan
     ours.vectors[3, 0] = np.inf
@@ -282,17 +399,42 @@ def test_bad_calls_are_named(ours):
         (lambda: ours.most_similar(np.ones(3)), r"shape \(3,\) cannot be compared with vectors of width 9"),
         (lambda: ours.most_similar("w1", restrict_vocab=0), "restrict_vocab=0"),
         (lambda: ours.n_similarity([], ["w1"]), "at least one word on either side"),
+        (lambda: ours.n_similarity("w1", ["w2"]), "needs a list"),
+        (lambda: ours.n_similarity(["w1"], "w2"), "needs a list"),
         (lambda: ours.doesnt_match([]), "needs a list of words"),
         (lambda: ours.doesnt_match("w1 w2"), "needs a list of words"),
         (lambda: ours.add_vectors("new", np.ones(4)), "width 4 cannot join vectors of width 9"),
         (lambda: ours.add_vectors(["a", "a"], np.ones((2, WIDTH))), "'a' occurs twice"),
         (lambda: WordVectors(["a", "a"], np.ones((2, 3))), "'a' occurs twice"),
+        (lambda: WordVectors([5, 1, 0], np.eye(3)), "a word must be a string, not 5"),
+        (lambda: ours.add_vectors([5], np.ones((1, WIDTH))), "a word must be a string, not 5"),
         (lambda: WordVectors(["a"], np.ones((2, 3))), r"a row for each of the 1 words: their shape is \(2, 3\)"),
         (lambda: WordVectors(["a"], np.ones((1, 3)), [1, 2]), "1 words but 2 counts"),
     ):
         with pytest.raises(ValueError, match=sentence):
             call()
     assert len(ours) == NUMBER
+    # gensim's second argument is another one, `fvocab`: here there is none that it could be mistaken for.
+    for call in (
+        lambda: ours.save_word2vec_format("v.txt", "vocabulary.txt"),
+        lambda: ours.add_vectors("new", np.ones(WIDTH), None),
+        lambda: ours.most_similar("w1", None, 10, 5),
+    ):
+        with pytest.raises(TypeError, match="positional"):
+            call()
+
+
+def test_the_sentence_on_an_unknown_word_is_made_once(ours, monkeypatch):
+    with pytest.raises(UnknownWordError) as error:
+        ours["w1x"]
+    asked = []
+    monkeypatch.setattr(WordVectors, "nearest_spelling", lambda self, word: asked.append(word))
+    assert str(error.value) == str(error.value)
+    assert asked == ["w1x"]
+    monkeypatch.undo()
+    monkeypatch.setattr("regard.modeling.word_vectors.SPELLINGS", 5)
+    assert ours.nearest_spelling("ww44") is None
+    assert ours.nearest_spelling("ww4") == "w4"
 
 
 # Adding
@@ -308,7 +450,17 @@ def test_words_that_are_there_stay_unless_they_are_replaced(ours):
     assert ours.index_to_key[-2:] == ["new", "newer"]
     assert len(ours) == len(ours.vectors) == NUMBER + 2
     ours.add_vectors([], np.ones((0, WIDTH)))
+    ours.add_vectors([], [])
     assert len(ours) == NUMBER + 2
+
+
+def test_the_array_that_was_given_is_never_written_to():
+    given = np.ones((2, 3), dtype=np.float32)
+    given.flags.writeable = False  # as of a file that is mapped
+    vectors = WordVectors(["a", "b"], given)
+    vectors.add_vectors(["a", "c"], np.full((2, 3), 9.0), replace=True)
+    assert given.tolist() == [[1, 1, 1]] * 2
+    assert vectors["a"].tolist() == vectors["c"].tolist() == [9, 9, 9]
 
 
 def test_float32_is_taken_without_a_copy():

@@ -7,6 +7,7 @@ module costs nothing.
 import dataclasses
 import difflib
 import logging
+import math
 import re
 import types
 import typing
@@ -24,6 +25,7 @@ from regard.train.sections import (
     RESERVED_TRAINING_KEYS,
     TASKS,
     TOKENIZER_KINDS,
+    VECTOR_MODEL_KEYS,
     VECTOR_TRAINING_KEYS,
     WORD_SETS,
     WORD_VECTORS,
@@ -32,11 +34,24 @@ from regard.train.sections import (
     Recipe,
     RecipeError,
     TokenizerSection,
+    training_of,
 )
 
 logger = logging.getLogger(__name__)
 
 STREAMED_TEXTS = 100_000  # rows that a tokenizer is trained on where data.streaming has no end
+STRATEGIES_WITH_STATE = ("checkpoint", "all_checkpoints")  # of `hub_strategy`
+# What the sections hold for other tasks alone.
+NOT_FOR_WORDS = {
+    "data": (
+        "target_language", "max_tokens_per_batch", "max_source_length", "max_target_length", "max_length",
+        "block_size", "packing", "mask_probability", "bpe_dropout",
+    ),
+    "evaluation": (
+        "num_beams", "length_penalty", "max_new_tokens", "batch_size", "average_checkpoints", "samples",
+        "group_references", "stride", "pseudo_perplexity_rows",
+    ),
+}  # fmt: skip
 SPECIAL_TOKENS_OF_TEXTS = {"translation": 1, "sequence-classification": 2}  # of a tokenizer trained for the task
 
 
@@ -75,6 +90,8 @@ def check_recipe(values: dict[str, Any]) -> Recipe:
         evaluation=_build(EvaluationSection, values["evaluation"], "evaluation"),
     )
     _check_task(recipe)
+    if recipe.task == WORD_VECTORS:
+        _check_not_for_words(recipe)
     _check_tokenizer(recipe)
     _check_data(recipe)
     _check_evaluation(recipe)
@@ -106,6 +123,15 @@ def _settle_words(tokenizer: dict[str, Any], model: dict[str, Any]) -> None:
         if key in model:
             end = ": tokenizer.vocab_size is the most words that have a vector" if key == "vocab_size" else ""
             raise RecipeError(f"model.{key} follows from the text{end}.")
+
+
+def _check_not_for_words(recipe: Recipe) -> None:
+    """Refuses what would have no effect."""
+    for section, names in NOT_FOR_WORDS.items():
+        plain = {f.name: f.default for f in dataclasses.fields(getattr(recipe, section))}
+        for name in names:
+            if (value := getattr(getattr(recipe, section), name)) != plain[name]:
+                raise RecipeError(f"{section}.{name}: {value!r} has no effect on word vectors: leave it out.")
 
 
 def _check_tokenizer(recipe: Recipe) -> None:
@@ -300,22 +326,69 @@ def _check_vector_training(recipe: Recipe) -> None:
         if training.get(key) is not None and training[key] < 1:
             raise RecipeError(f"training.{key}: {training[key]} is less than 1.")
     for key in ("learning_rate", "min_learning_rate"):
-        if not training.get(key, 0) >= 0:
+        if not 0 <= training.get(key, 0) < math.inf:
             raise RecipeError(f"training.{key}: {training[key]} is not a number of at least 0.")
-    _check_choice(training.get("engine", "numba"), ("numba", "torch"), "training.engine")
-    strategies = ("no", "epoch") if glove else ("no", "epoch", "steps")
-    _check_choice(training.get("save_strategy", "epoch"), strategies, "training.save_strategy")
-    if "per_device_train_batch_size" in training and training.get("engine") != "torch":
+    given = training_of(recipe)
+    if not glove and given["min_learning_rate"] > given["learning_rate"]:
         raise RecipeError(
-            "training.per_device_train_batch_size is for training.engine: torch, which learns in batches."
+            f"training.min_learning_rate: {given['min_learning_rate']} is above training.learning_rate, "
+            f"{given['learning_rate']}, from which the rate falls."
         )
-    if training.get("save_strategy") == "steps" and "save_steps" not in training:
+    if not 0 <= given["seed"] < 2**32:
+        raise RecipeError(f"training.seed: {given['seed']} is not between 0 and 2**32 - 1.")
+    _check_choice(given["engine"], ("numba", "torch"), "training.engine")
+    strategies = ("no", "epoch") if glove else ("no", "epoch", "steps")
+    _check_choice(given["save_strategy"], strategies, "training.save_strategy")
+    _check_engine(recipe, given)
+    if given["save_strategy"] == "steps" and "save_steps" not in training:
         raise RecipeError("training.save_steps is missing: training.save_strategy is 'steps'.")
+    if given["save_strategy"] != "steps" and "save_steps" in training:
+        raise RecipeError(
+            f"training.save_steps: {training['save_steps']} is for training.save_strategy: steps, and that is "
+            f"'{given['save_strategy']}'."
+        )
     if recipe.model.get("objective") == "full-softmax":
         raise RecipeError(
             "model.objective: 'full-softmax' compares each word with the whole vocabulary and is trained by "
             "transformers' Trainer in Python: choose 'negative-sampling' or 'hierarchical-softmax'."
         )
+
+
+def _check_engine(recipe: Recipe, training: dict[str, Any]) -> None:
+    """What one of the two engines cannot do."""
+    words, torch_trains = training.get("per_device_train_batch_size"), training["engine"] == "torch"
+    if words is not None and not torch_trains:
+        raise RecipeError(
+            "training.per_device_train_batch_size is for training.engine: torch, which learns in batches."
+        )
+    if torch_trains and recipe.model.get("objective") == "hierarchical-softmax":
+        raise RecipeError(
+            "training.engine: 'torch' has no hierarchical softmax: set training.engine=numba, or "
+            "model.objective=negative-sampling."
+        )
+    if words is not None:
+        from regard.train.word2vec_torch import BLOCK
+
+        if words % BLOCK:
+            near = max(BLOCK, round(words / BLOCK) * BLOCK)
+            raise RecipeError(
+                f"training.per_device_train_batch_size: {words} words are no whole number of blocks of {BLOCK}, such "
+                f"as {near}."
+            )
+
+
+def _leave_out_what_is_not_trained(model: dict[str, Any]) -> None:
+    """Settings of another architecture or objective of word2vec, as a recipe has them that was changed to this one."""
+    others = []
+    if model.get("objective") == "hierarchical-softmax":
+        others += ["num_negatives", "negative_exponent"]
+    if model.get("architecture", "skip-gram") == "skip-gram":
+        others += ["cbow_mean"]
+    if others := [key for key in others if key in model]:
+        names = ", ".join(f"model.{key}" for key in others)
+        logger.warning("These are of another architecture or objective, and not used: %s.", names)
+    for key in others:
+        del model[key]
 
 
 def _check_training(recipe: Recipe) -> None:
@@ -347,6 +420,8 @@ def _check_training(recipe: Recipe) -> None:
         raise RecipeError(
             "training.save_only_model: true saves checkpoints without the optimiser, from which no run can be resumed."
         )
+    if training.get("hub_strategy") in STRATEGIES_WITH_STATE:
+        raise RecipeError(state_stays_here(training["hub_strategy"]))
     for key in ("per_device_train_batch_size", "per_device_eval_batch_size", "gradient_accumulation_steps"):
         if training.get(key, 1) < 1:
             raise RecipeError(f"training.{key}: {training[key]} is less than 1.")
@@ -395,17 +470,28 @@ def _check_training(recipe: Recipe) -> None:
         )
 
 
+def state_stays_here(strategy: str) -> str:
+    """Why a `hub_strategy` of TrainingArguments is refused."""
+    return (
+        f"training.hub_strategy: '{strategy}' would publish the states of the optimiser and of chance, which are "
+        "pickles, and of use here alone; it is 'every_save' or 'end'."
+    )
+
+
 def _check_model(recipe: Recipe) -> None:
     tokenizer = recipe.tokenizer
     config_class, hints = _config_fields(recipe.model["type"])
     if recipe.task == "sequence-classification":
         hints["num_labels"] = int  # a property of every config, not a field; taken from the data where it is not given
     fields = set(hints)
-    if recipe.task != WORD_VECTORS:
-        hints = EMBEDDING_KEYS | hints
+    hints = (VECTOR_MODEL_KEYS if recipe.task == WORD_VECTORS else EMBEDDING_KEYS) | hints
     given = {key: value for key, value in recipe.model.items() if key != "type"}
     _check_keys(given, hints, "model.", "key")
     given = {key: _typed(value, hints[key], f"model.{key}") for key, value in given.items()}
+    if given.get("freeze_embeddings") and given.get("embeddings") is None:
+        raise RecipeError(
+            "model.freeze_embeddings: true is for vectors that are there already: name them in model.embeddings."
+        )
     recipe.model = {"type": recipe.model["type"], **given}
     given = {key: value for key, value in given.items() if key in fields}
     if tokenizer.path is None and given.get("vocab_size", tokenizer.vocab_size) != tokenizer.vocab_size:
@@ -421,6 +507,8 @@ def _check_model(recipe: Recipe) -> None:
         config = config_class(**({"vocab_size": tokenizer.vocab_size} if recipe.task != WORD_VECTORS else {}) | given)
     except Exception as error:  # the library's strict configs raise classes of their own, with the sentence as cause
         raise RecipeError(f"model: {' '.join(str(error.__cause__ or error).split())}") from error
+    if recipe.model["type"] == "word2vec":
+        _leave_out_what_is_not_trained(recipe.model)
     if getattr(config, "position_embedding_type", None) == "learned" and "max_position_embeddings" in given:
         keys = {
             "translation": ("data.max_source_length", "data.max_target_length", "evaluation.max_new_tokens"),

@@ -17,7 +17,7 @@ from regard.train.data import load_splits, prepare_splits
 from regard.train.masking import IGNORED
 from regard.train.measure import EvaluationBatches, has_vocabulary_head, measure
 from regard.train.recipe import load_recipe
-from regard.train.records import METRICS, read_json, write_json
+from regard.train.records import METRICS, holds_vectors, read_json, write_json
 from regard.train.sections import DataSection, EvaluationSection, Recipe
 
 SETTINGS = ("num_beams", "length_penalty", "max_new_tokens", "batch_size")
@@ -28,6 +28,9 @@ def evaluate_run(
     run: str | os.PathLike[str], split: str | None = None, overrides: Sequence[str] = (), **settings: Any
 ) -> dict[str, dict[str, Any]]:
     """Measures a run on its recipe's data, as the end of its training did. Only what is measured is read.
+
+    A run of word vectors has no splits: it is measured on its test sets by `evaluate_vectors_at`, which takes other
+    overrides and settings.
 
     Args:
         run: the run's folder.
@@ -42,6 +45,12 @@ def evaluate_run(
     Raises:
         ValueError: the folder is no run, there is no such split, or a setting is not known.
     """
+    if holds_vectors(run):
+        from regard.train.evaluate_vectors import evaluate_vectors_at
+
+        if split is not None:
+            raise ValueError(f"'{run}' holds word vectors, which have no split '{split}': they have test sets.")
+        return evaluate_vectors_at(run, overrides, **settings)
     check_settings(settings)
     if others := [text for text in overrides if not text.startswith("data.")]:
         raise ValueError(f"'{others[0]}' is no data to evaluate on, such as data.test.mine=my.tsv.")

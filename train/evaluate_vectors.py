@@ -5,8 +5,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from regard.evaluation.vectors_report import WordSets, evaluate_vectors, read_sets
-from regard.evaluation.word_table import Vectors
+from regard.evaluation.vectors_report import WordSets, check_settings, evaluate_vectors, read_sets
+from regard.evaluation.word_table import Vectors, check_place, vectors_at
 from regard.train.recipe import RUN_RECIPE, load_recipe
 from regard.train.records import METRICS, read_json, write_json
 from regard.train.sections import WORD_SETS, EvaluationSection
@@ -43,7 +43,8 @@ def evaluate_vectors_at(
 
     Args:
         path: a run, a folder with a model of word vectors, or a file in any format that `load_word_vectors` reads.
-        overrides: of a run's recipe, `key=value` pairs such as `evaluation.similarity.mine=my.tsv`.
+        overrides: of a run's recipe, `key=value` pairs such as `evaluation.similarity.mine=my.tsv`, which adds a set
+            to the recipe's.
         similarity, analogies, categories: files of test sets by name; without any, those of the run's recipe.
         predictions: a .jsonl file for each pair, question and word.
         settings: what differs from the recipe's: `fold_case`, `analogy_method`, `analogy_vocabulary`.
@@ -53,33 +54,47 @@ def evaluate_vectors_at(
         date.
 
     Raises:
-        ValueError: no vectors, no test set, or one that cannot be read.
+        ValueError: no vectors, no test set, one that cannot be read, sets that are named both ways, or a setting that
+            cannot be; before the vectors are read.
     """
-    from regard.modeling.word_vectors import load_word_vectors
-
     if unknown := [name for name in settings if name not in SETTINGS]:
         raise ValueError(f"There is no setting '{unknown[0]}' of word vectors: there are {', '.join(SETTINGS)}.")
-    if others := [text for text in overrides if not text.startswith("evaluation.")]:
-        raise ValueError(f"'{others[0]}' is no test set, such as evaluation.similarity.mine=my.tsv.")
+    check_place(path)
     given = {"similarity": similarity or {}, "analogies": analogies or {}, "categories": categories or {}}
     is_run = (Path(path) / RUN_RECIPE).is_file()
     if overrides and not is_run:
         raise ValueError(
             f"'{path}' has no recipe to change by '{overrides[0]}': give the sets by --similarity and so on."
         )
+    _check_overrides(overrides, next((kind for kind, files in given.items() if files), None))
     counted: dict[str, Any] = {}
     if is_run:
         evaluation = load_recipe(path, overrides).evaluation
         counted = {name: getattr(evaluation, name) for name in SETTINGS}
+    counted |= settings
+    check_settings(counted.get("analogy_method", "add"), counted.get("analogy_vocabulary"), predictions)
     sets = sets_of(evaluation) if is_run and not any(given.values()) else read_sets(**given)
     if not sets:
         raise ValueError(
             f"There is nothing to measure '{path}' on: give files by --similarity, --analogies or --categories"
             + (", or name them in the recipe's evaluation section." if is_run else ".")
         )
-    vectors = load_word_vectors(path)
-    results = evaluate_vectors(vectors, sets, predictions=predictions, **counted | settings)
+    results = evaluate_vectors(vectors_at(path), sets, predictions=predictions, **counted)
     records = Path(path) / METRICS
     if is_run and not overrides and not settings and not any(given.values()) and records.is_file():
         write_json(records, read_json(records) | {"evaluation": results})
     return results
+
+
+def _check_overrides(overrides: Sequence[str], given: str | None) -> None:
+    """Refuses overrides that would change nothing: of other keys, and of the recipe's sets beside a kind of them that
+    is `given`, which is measured alone."""
+    for text in overrides:
+        section, _, key = text.partition("=")[0].strip().partition(".")
+        kind = key.partition(".")[0]
+        if section != "evaluation" or kind not in (*WORD_SETS, *SETTINGS):
+            raise ValueError(f"'{text}' is no test set of word vectors, such as evaluation.similarity.mine=my.tsv.")
+        if given is not None and kind in WORD_SETS:
+            raise ValueError(
+                f"'{text}' adds to the recipe's test sets, and --{given} takes their place: name all of them one way."
+            )

@@ -3,11 +3,18 @@
     J = Σ f(X_ij) (w_i·w~_j + b_i + b~_j - log X_ij)²,   f(x) = min(1, (x / x_max)^alpha)
 
 (Pennington, Socher and Manning, "GloVe: Global Vectors for Word Representation", 2014, equations 8 and 9.) Each pair
-is a step of AdaGrad (Duchi et al., 2011): each number has the sum of the squares of its gradients, which begins at 1
-as in the published program, and moves by learning_rate · gradient / root of the sum.
+is a step of AdaGrad as in the program that was published with the paper, which does not follow the textbook (Duchi et
+al., 2011). With g the derivative of J/2, half the objective, by a number x, rate η and a sum G for each number, which
+begins at 1:
+
+    x <- x - η g / √G,   and then   G <- G + (η g)²
+
+The root is of the sum before this step, and what is added up has the rate in it; by the textbook G would grow 1/η² as
+fast, and steps would soon be small. For the numbers of the vectors g is clipped to ±100, as later versions of the
+program do against steps that grow without end; those also have η = 1 for the biases, which is not done here.
 
 Pairs come in another order in each epoch: blocks of neighbours are drawn from all over, and mixed by as many as the
-memory holds (8 million, about 250 MB). Workers share the tables without locks (Niu et al., 2011): one worker gives the
+memory holds (8 million, about 350 MB). Workers share the tables without locks (Niu et al., 2011): one worker gives the
 same model each time, several do not.
 
 Axes: V words, D width, N pairs.
@@ -22,15 +29,17 @@ from typing import Any
 
 import numpy as np
 
+from regard.train import cooccurrence
 from regard.train.cooccurrence import Cooccurrences, count_cooccurrences
-from regard.train.corpus import EncodedCorpus
+from regard.train.corpus import STRETCH, EncodedCorpus
 from regard.train.word2vec_kernels import compiled
 
 TABLES = ("in_embeddings", "out_embeddings", "in_bias", "out_bias")
 BUFFER = 2**23  # pairs that are mixed at once
 BLOCK = 2**10  # neighbouring pairs that are read at once
-FIRST_SUM = 1.0  # of squared gradients
-EPSILON = np.float32(1e-10)  # beside the root
+BYTES_OF_PAIR = 44  # while it is mixed: its place, what is known of it, and twice the numbers made of that
+FIRST_SUM = 1.0  # of squares
+CLIP = np.float32(100)  # of a gradient by a number of a vector
 
 
 @dataclass
@@ -39,9 +48,9 @@ class GloVeState:
 
     Args:
         epoch: passes over the pairs that are done.
-        seconds: of training, without counting.
+        seconds: of training, without what is counted, compiled and saved.
         history: an entry for each epoch.
-        sums: AdaGrad's sums of squares, float32, for each table of the model.
+        sums: AdaGrad's sums of squares, float32 and of the table's shape, for each table of the model.
     """
 
     epoch: int = 0
@@ -75,17 +84,19 @@ def train_glove(
         learning_rate: of AdaGrad.
         workers: threads; by default one for each core. With more than one, results differ from run to run.
         seed: of the order of the pairs.
-        folder: where the counted pairs are kept, and found again; without one they are held in memory.
+        folder: where the counted pairs are kept, and found again if they are of this text, window and vocabulary;
+            without one they are held in memory.
         state: where an earlier training on these pairs stopped.
         save: called after each epoch, for which the model holds what was learnt so far.
         report: called after each epoch with the state and the number of epochs.
 
     Returns:
-        The history: for each epoch `epoch`, `loss` (the mean of a pair), `pairs`, `pairs_per_second` and `seconds`.
+        The history: for each epoch `step` and `epoch` (its number, for a pass over the pairs is one step), `loss` (the
+        mean of a pair's J), `pairs`, `pairs_per_second` and `seconds`.
 
     Raises:
-        ValueError: a number that cannot be, a model in another precision or on another device, words beyond its rows,
-            or a text without pairs.
+        ValueError: a number that cannot be, a model in another precision or on another device, words or pairs beyond
+            its rows, a pair that does not occur, or a text without pairs.
         FloatingPointError: when the loss is not a number any more.
     """
     state = GloVeState() if state is None else state
@@ -93,21 +104,24 @@ def train_glove(
     _check(model, epochs, learning_rate, workers, state)
     pairs = corpus if isinstance(corpus, Cooccurrences) else _counted(model, corpus, folder)
     tables = [getattr(model, name).weight.detach().numpy() for name in TABLES]  # the model's own memory
+    _check_pairs(pairs, min(len(table) for table in tables))
     if not state.sums:
         state.sums.update({name: np.full_like(table, FIRST_SUM) for name, table in zip(TABLES, tables, strict=True)})
-    arrays = tables + [state.sums[name] for name in TABLES]
-    numbers = [array.reshape(-1) if array.shape[1] == 1 else array for array in arrays]  # biases are (V,)
+    w, u, b, c = tables
+    w_sums, u_sums, b_sums, c_sums = (state.sums[name] for name in TABLES)
+    numbers = w, u, b[:, 0], c[:, 0], w_sums, u_sums, b_sums[:, 0], c_sums[:, 0]
     rate = np.float32(learning_rate)
 
+    nothing = np.zeros(0, dtype=np.int64)
+    _learn(*_terms(model.config, *_taken(pairs, nothing)), *numbers, rate)  # compiles, before the clock runs
     with ThreadPoolExecutor(workers) as pool:
         while state.epoch < epochs:
             start, loss = time.perf_counter(), 0.0
-            for rows, columns, counts in _mixed(pairs, np.random.default_rng([seed, state.epoch])):
-                weights = np.minimum(1, (counts / model.config.x_max) ** model.config.alpha).astype(np.float32)
-                targets = np.log(counts)
-                cuts = np.linspace(0, len(rows), workers + 1).astype(int)
+            for part in _mixed(pairs, np.random.default_rng([seed, state.epoch])):
+                terms = _terms(model.config, *part)
+                cuts = np.linspace(0, len(terms[0]), workers + 1).astype(int)
                 jobs = [
-                    pool.submit(_learn, *(a[one:other] for a in (rows, columns, weights, targets)), *numbers, rate)
+                    pool.submit(_learn, *(term[one:other] for term in terms), *numbers, rate)
                     for one, other in zip(cuts[:-1], cuts[1:], strict=True)
                 ]
                 loss += sum(job.result() for job in jobs)
@@ -120,6 +134,7 @@ def train_glove(
             state.epoch, state.seconds = state.epoch + 1, state.seconds + seconds
             state.history.append(
                 {
+                    "step": state.epoch,
                     "epoch": state.epoch,
                     "loss": loss / len(pairs),
                     "pairs": len(pairs),
@@ -153,18 +168,51 @@ def _check(model: Any, epochs: int, learning_rate: float, workers: int, state: G
             )
 
 
+def _check_pairs(pairs: Cooccurrences, rows: int) -> None:
+    """The compiled steps look at no bounds."""
+    shapes = [array.shape for array in (pairs.rows, pairs.columns, pairs.counts)]
+    if shapes != [(len(pairs.counts),)] * 3:
+        raise ValueError(f"rows, columns and counts of pairs have the shapes {shapes}, not one of (N,).")
+    if not len(pairs):
+        raise ValueError("There are no pairs to learn from.")
+    for name in ("rows", "columns"):
+        if getattr(pairs, name).dtype.kind not in "iu":
+            raise ValueError(f"{name} of pairs are {getattr(pairs, name).dtype}: give whole numbers.")
+    for start in range(0, len(pairs), STRETCH):
+        for name in ("rows", "columns"):
+            stretch = getattr(pairs, name)[start : start + STRETCH]
+            least, most = int(stretch.min()), int(stretch.max())
+            if least < 0 or most >= rows:
+                raise ValueError(
+                    f"The pairs have {most if most >= rows else least} among their {name}, and the model only rows 0 "
+                    f"to {rows - 1:,}: count them with the model's words."
+                )
+        stretch = pairs.counts[start : start + STRETCH]
+        least, most = float(stretch.min()), float(stretch.max())
+        if not (least > 0 and np.isfinite(most)):
+            raise ValueError(f"The counts of pairs go from {least} to {most}: each must be a number above 0.")
+
+
+def memory_needed(vocabulary_size: int, width: int, numbers: int, window: int) -> int:
+    """Bytes that a training takes at most: the model with what is greater, counting, or AdaGrad's sums and the pairs
+    that are mixed.
+
+    Args:
+        numbers: words of the text.
+    """
+    tables = 4 * 2 * vocabulary_size * (width + 1)
+    mixed = BYTES_OF_PAIR * min(BUFFER, 2 * window * numbers)
+    return tables + max(cooccurrence.memory_needed(numbers, window), tables + mixed)
+
+
 def _counted(model: Any, corpus: EncodedCorpus, folder: str | os.PathLike[str] | None) -> Cooccurrences:
     config = model.config
-    for start in range(0, len(corpus.tokens), 2**22):
-        if corpus.tokens[start : start + 2**22].max() >= config.vocab_size:
-            raise ValueError(
-                f"The corpus has words beyond the {config.vocab_size:,} rows of the model: encode it with the model's "
-                "words."
-            )
-    before = Cooccurrences.open(folder) if folder is not None else None
-    if before is not None:
-        return before
-    return count_cooccurrences(corpus, config.vocab_size, config.window, config.symmetric, folder)
+    what = config.vocab_size, config.window, config.symmetric
+    if folder is not None:
+        before = Cooccurrences.open(folder, cooccurrence.source(corpus, *what))
+        if before is not None:
+            return before
+    return count_cooccurrences(corpus, *what, folder)
 
 
 def _mixed(pairs: Cooccurrences, rng: np.random.Generator) -> Iterator[tuple[np.ndarray, ...]]:
@@ -173,15 +221,25 @@ def _mixed(pairs: Cooccurrences, rng: np.random.Generator) -> Iterator[tuple[np.
     for start in range(0, len(blocks), BUFFER // BLOCK):
         some = np.sort(blocks[start : start + BUFFER // BLOCK])  # in the order of the file
         places = (some[:, None] * BLOCK + np.arange(BLOCK)).reshape(-1)
-        places = rng.permutation(places[places < len(pairs)])
-        yield pairs.rows[places], pairs.columns[places], pairs.counts[places]
+        places = places[places < len(pairs)]
+        rng.shuffle(places)
+        yield _taken(pairs, places)
+
+
+def _taken(pairs: Cooccurrences, places: np.ndarray) -> tuple[np.ndarray, ...]:
+    return pairs.rows[places], pairs.columns[places], pairs.counts[places]
+
+
+def _terms(config: Any, rows: np.ndarray, columns: np.ndarray, counts: np.ndarray) -> tuple[np.ndarray, ...]:
+    """What a step reads of each pair: i, j, f(X_ij) and log X_ij."""
+    weights = np.minimum(1, (counts / config.x_max) ** config.alpha).astype(np.float32)
+    return rows, columns, weights, np.log(counts)
 
 
 @compiled
 def _learn(rows, columns, weights, targets, w, u, b, c, w_sums, u_sums, b_sums, c_sums, rate):
     """One step of AdaGrad for each pair; the sum of the loss before each step."""
     loss = 0.0
-    two = np.float32(2)
     for n in range(len(rows)):
         i, j = rows[n], columns[n]
         score = b[i] + c[j]
@@ -189,15 +247,17 @@ def _learn(rows, columns, weights, targets, w, u, b, c, w_sums, u_sums, b_sums, 
             score += w[i, d] * u[j, d]
         difference = score - targets[n]
         loss += weights[n] * difference * difference
-        slope = two * weights[n] * difference  # dJ by the score
+        slope = weights[n] * difference  # dJ/2 by the score
         for d in range(w.shape[1]):
-            to_w, to_u = slope * u[j, d], slope * w[i, d]
+            to_w = rate * min(max(slope * u[j, d], -CLIP), CLIP)
+            to_u = rate * min(max(slope * w[i, d], -CLIP), CLIP)
+            w[i, d] -= to_w / np.sqrt(w_sums[i, d])
+            u[j, d] -= to_u / np.sqrt(u_sums[j, d])
             w_sums[i, d] += to_w * to_w
             u_sums[j, d] += to_u * to_u
-            w[i, d] -= rate * to_w / (np.sqrt(w_sums[i, d]) + EPSILON)
-            u[j, d] -= rate * to_u / (np.sqrt(u_sums[j, d]) + EPSILON)
+        slope *= rate
+        b[i] -= slope / np.sqrt(b_sums[i])
+        c[j] -= slope / np.sqrt(c_sums[j])
         b_sums[i] += slope * slope
         c_sums[j] += slope * slope
-        b[i] -= rate * slope / (np.sqrt(b_sums[i]) + EPSILON)
-        c[j] -= rate * slope / (np.sqrt(c_sums[j]) + EPSILON)
     return loss

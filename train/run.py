@@ -49,6 +49,12 @@ CHANGEABLE = {
     "save_steps",
     "save_total_limit",
     "per_device_eval_batch_size",
+    "push_to_hub",
+    "hub_model_id",
+    "hub_strategy",
+    "hub_private_repo",
+    "hub_always_push",
+    "hub_revision",
     "workers",  # of word vectors
 }
 
@@ -84,6 +90,8 @@ def train(
         return train_vectors(recipe, run, resume, overwrite)
     args = training_arguments(recipe, str(run))
     check_folder(run, recipe, resume, overwrite)
+    if args.push_to_hub and args.process_index == 0:
+        _open_repository(run, args)
     with quiet_libraries():
         return _train(recipe, run, args, resume, overwrite)
 
@@ -94,14 +102,17 @@ def _train(recipe: Recipe, run: Path, args: TrainingArguments, resume: bool, ove
         _say(f"{recipe.name}: {trainer.model.num_parameters():,} parameters\n{report}")
     trainer.train(resume_from_checkpoint=checkpoint)
     trainer.model.config.use_cache = True
-    trainer.save_model(str(run))
+    trainer.save_model(str(run), _internal_call=True)  # it is published when its results are there too
     if args.process_index != 0:
         return {}
     averaged = _average(recipe, run)
     training = _training_record(trainer) | ({"averaged_checkpoints": averaged} if averaged else {})
     write_json(run / HISTORY, trainer.state.log_history)
     prepared = {name: split for name, split in prepared.items() if name != "train"}
-    return _evaluate_and_record(recipe, run, splits, prepared, report, training, trainer.state.log_history)
+    metrics = _evaluate_and_record(recipe, run, splits, prepared, report, training, trainer.state.log_history)
+    if args.push_to_hub:
+        _publish(run, trainer)
+    return metrics
 
 
 # --- before ----------------------------------------------------------------------------------------------------------
@@ -117,6 +128,10 @@ def check_folder(run: Path, recipe: Recipe, resume: bool, overwrite: bool) -> No
     is_run = all((run / name).is_file() for name in (RUN_RECIPE, TOKENIZER))
     if run.exists() and not run.is_dir():
         raise RecipeError(f"'{run}' is a file, not a folder for a run: choose another with --output.")
+    if overwrite and is_run and Path.cwd().is_relative_to(run.resolve()):
+        raise RecipeError(
+            f"'{run}' is the folder in which this command runs, and --overwrite deletes it: go elsewhere."
+        )
     if resume:
         if not is_run:
             raise RecipeError(f"There is no run in '{run}' to resume: leave out --resume to begin one.")
@@ -311,6 +326,26 @@ def _evaluate_and_record(
     write_json(run / METRICS, metrics)
     write_card(run)
     return metrics
+
+
+def _open_repository(run: Path, args: TrainingArguments) -> None:
+    """Before the work: a token that may not write is not found out after an hour."""
+    from huggingface_hub import HfApi
+
+    from regard.model_cards.publish import open_repository, whole_id
+
+    api = HfApi(token=args.hub_token)
+    repo = whole_id(api, args.hub_model_id or run.absolute().name)
+    open_repository(api, repo, public=args.hub_private_repo is False)
+
+
+def _publish(run: Path, trainer: RegardTrainer) -> None:
+    from regard.model_cards.publish import publish
+
+    args, repo = trainer.args, trainer.hub_model_id
+    settings = {"public": args.hub_private_repo is False, "branch": args.hub_revision, "token": args.hub_token}
+    _say(f"publishing; should it fail, `regard publish {run} --repo {repo}` does it again")
+    publish(run, repo, message="End of training", **settings)
 
 
 def _say(text: str) -> None:

@@ -68,21 +68,27 @@ def read_history(run: Run) -> History:
     if path.is_file():
         logs.append(_rows(path))
     if checkpoint is not None:
-        logs.append(_rows(checkpoint / STATE_FILE, "log_history"))
+        logs.append(_rows(checkpoint / STATE_FILE, "log_history", "history"))
     if not logs:
         raise ValueError(f"There is no {HISTORY} in '{run}': give folders that `regard train` wrote.")
     return max(logs, key=lambda rows: max((row["step"] for row in rows), default=-1))  # of equals the first
 
 
-def _rows(path: Path, key: str | None = None) -> History:
+def _rows(path: Path, *keys: str) -> History:
+    """The rows of a file, under the first of the keys that there is. Of word vectors each pass is a step where the
+    log counts passes alone, and their words are what others call tokens."""
     try:
         content = read_json(path)
     except (OSError, ValueError) as error:
         raise ValueError(f"'{path}' cannot be read: {error}.") from error
-    rows = content if key is None else content.get(key) if isinstance(content, dict) else None
-    sound = isinstance(rows, list) and all(isinstance(row, dict) and isinstance(row.get("step"), int) for row in rows)
-    if not sound:
-        raise ValueError(f"'{path}' cannot be read: it must hold a list of rows, each with its step.")
+    if keys:
+        content = next((content[key] for key in keys if key in content), None) if isinstance(content, dict) else None
+    rows = []
+    for row in content if isinstance(content, list) else [None]:
+        step = row.get("step", row.get("epoch")) if isinstance(row, dict) else None
+        if not isinstance(step, int):
+            raise ValueError(f"'{path}' cannot be read: it must hold a list of rows, each with its step.")
+        rows.append({"step": step, **({"tokens": row["words"]} if "words" in row else {}), **row})
     return rows
 
 

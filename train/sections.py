@@ -62,12 +62,14 @@ TASKS = {
 
 # Keys of `model` for every type with token embeddings; they are no fields of its config, but for one of a DAN's.
 EMBEDDING_KEYS: dict[str, Any] = {"embeddings": str | None, "freeze_embeddings": bool}
+# And for word vectors: the folder of a model that is trained on.
+VECTOR_MODEL_KEYS: dict[str, Any] = {"start_from": str | None}
 
 # Fields of TrainingArguments that something else decides.
 RESERVED_TRAINING_KEYS = {
     "output_dir": "the run's folder is chosen with --output",
     "resume_from_checkpoint": "a run is resumed with --resume, from its last complete checkpoint",
-    "push_to_hub": "a run is published when it is finished, with its code, card and results",
+    "hub_token": "a secret has no place in a recipe, which is published: log in with `hf auth login`, or set HF_TOKEN",
     "do_train": "`regard train` trains",
     "do_eval": "`regard train` evaluates when training.eval_strategy says so, and at the end",
     "do_predict": "`regard evaluate` predicts",
@@ -87,6 +89,21 @@ VECTOR_TRAINING_KEYS: dict[str, Any] = {
     "save_strategy": str,
     "save_steps": int,
     "save_total_limit": int | None,
+}
+# Their values where a recipe gives none, and what the published programs train otherwise than skip-gram.
+VECTOR_DEFAULTS: dict[str, Any] = {
+    "num_train_epochs": 5,
+    "learning_rate": 0.025,
+    "min_learning_rate": 1e-4,
+    "seed": 42,
+    "workers": None,
+    "engine": "numba",
+    "save_strategy": "epoch",
+    "save_total_limit": 2,
+}
+OTHER_VECTOR_DEFAULTS: dict[str, dict[str, Any]] = {
+    "cbow": {"learning_rate": 0.05},
+    "glove": {"num_train_epochs": 25, "learning_rate": 0.05},
 }
 
 
@@ -117,7 +134,8 @@ class DataSection:
     A split is a local file, or a split of the data set that `path` names; `validation` may also be a share (`5%`, or
     `5%, at most 1000`) or a number (`1000`) of training rows to hold out. `target_language` is the code of the
     language that is written, such as `de`, for a metric that goes by it. For word vectors, `phrases` are thresholds:
-    in a pass for each, pairs of words with a higher score become one, as `regard.train.phrases` explains.
+    in a pass for each, pairs of words with a higher score become one, as `regard.train.phrases` explains; the run's
+    tokenizer does not make them.
     """
 
     train: str
@@ -199,3 +217,9 @@ class Recipe:
         """Writes the recipe as YAML."""
         with replacing(path) as partial:
             partial.write_text(write_yaml(self.to_dict()), encoding="utf-8")
+
+
+def training_of(recipe: Recipe) -> dict[str, Any]:
+    """The section `training` of a recipe of word vectors, with what it leaves out."""
+    kind = "glove" if recipe.model["type"] == "glove" else recipe.model.get("architecture")
+    return VECTOR_DEFAULTS | OTHER_VECTOR_DEFAULTS.get(kind, {}) | recipe.training

@@ -31,10 +31,10 @@ from regard.train.building import training_arguments
 from regard.train.data import load_splits
 from regard.train.evaluate import SETTINGS, evaluate_run
 from regard.train.readers import local_file
-from regard.train.recipe import RUN_RECIPE, load_recipe
+from regard.train.recipe import RUN_RECIPE, load_recipe, recipe_text
 from regard.train.records import METRICS, environment, read_json, write_json
 from regard.train.run import TOKENIZER, train
-from regard.train.sections import HOLD_OUT, Recipe, RecipeError
+from regard.train.sections import HOLD_OUT, WORD_VECTORS, Recipe, RecipeError
 from regard.train.trainer import TrainingDiverged
 from regard.train.yaml_io import read_yaml
 
@@ -94,6 +94,7 @@ def sweep(
     """
     if int(os.environ.get("WORLD_SIZE", "1")) > 1:
         raise RecipeError("A sweep runs in one process: call it without `accelerate launch`.")
+    _check_task(recipe)
     values = {key: list(several) for key, several in (values or {}).items()}
     _check_values(values, overrides)
     seeds = _checked_seeds(seeds)
@@ -108,6 +109,10 @@ def sweep(
         folder = Path(output_dir) if output_dir is not None else Path("runs") / f"{name}-sweep"
         settings = _one_at_a_time(values) if one_at_a_time else _grid(values, trials, seeds[0])
         cells = _cells(recipe, overrides, settings, seeds, folder, finished)
+    if any(cell.recipe.training.get("push_to_hub") for cell in cells):
+        raise RecipeError(
+            "training.push_to_hub: a sweep publishes none of its runs; publish the best when it is found."
+        )
     metric = _checked_metric(metric, cells)
     _check_comparable(cells, values, metric)
     _check_cells(cells, values, finished)
@@ -213,6 +218,18 @@ def table(result: Mapping[str, Any]) -> str:
 
 
 # --- what is asked for -----------------------------------------------------------------------------------------------
+
+
+def _check_task(recipe: str | os.PathLike[str]) -> None:
+    try:
+        content = read_yaml(recipe_text(recipe))
+    except ValueError:
+        return  # `load_recipe` says what is wrong
+    if isinstance(content, dict) and content.get("task") == WORD_VECTORS:
+        raise RecipeError(
+            f"'{recipe}' trains word vectors, which have no validation split for a sweep to judge them on: train each "
+            "setting by `regard train`, and compare them by `regard evaluate`."
+        )
 
 
 def _check_values(values: dict[str, list[Any]], overrides: Sequence[str]) -> None:

@@ -6,6 +6,8 @@
   that does not grow with the data.
 - A checkpoint is complete or not there; a resumed run ends in the same weights as one that was never stopped.
 - A loss that is no longer a number stops the training before it reaches a checkpoint.
+- `push_to_hub=True` keeps a repository on the Hub that anyone can load, also while the training runs: what `regard
+  publish` sends, and no state of the optimiser.
 """
 
 import math
@@ -20,10 +22,12 @@ import torch
 from datasets import Dataset
 from transformers import Trainer, TrainingArguments
 from transformers.trainer_callback import ExportableState
-from transformers.trainer_utils import EvalLoopOutput, EvalPrediction, denumpify_detensorize
+from transformers.trainer_utils import EvalLoopOutput, EvalPrediction, HubStrategy, SaveStrategy, denumpify_detensorize
+from transformers.utils import PushInProgress
 
 from regard.train import checkpoints
 from regard.train.callbacks import Progress, RecordBeforeSaving
+from regard.train.checks import STRATEGIES_WITH_STATE, state_stays_here
 from regard.train.measure import IGNORED, EvaluationBatches, has_vocabulary_head, measure, takes_loss_only
 
 TRAINING_ARGUMENTS_PICKLE = "training_args.bin"
@@ -40,9 +44,9 @@ class RegardTrainer(Trainer):
     """
 
     def __init__(self, model: Any = None, args: TrainingArguments | None = None, *more: Any, **kwargs: Any) -> None:
-        """Takes what Trainer takes, in its order. Raises ValueError for `push_to_hub`."""
-        if args is not None and args.push_to_hub:
-            raise ValueError("training.push_to_hub: publish the run when it is finished, not its checkpoints.")
+        """Takes what Trainer takes, in its order. Raises ValueError for a `hub_strategy` that sends checkpoints."""
+        if args is not None and args.push_to_hub and args.hub_strategy.value in STRATEGIES_WITH_STATE:
+            raise ValueError(state_stays_here(args.hub_strategy.value))
         if args is not None and args.label_smoothing_factor and hasattr(model, "config"):
             # In the model, where it acts in training alone and at real targets; Trainer would take the labels away.
             if not hasattr(model.config, "label_smoothing"):
@@ -249,6 +253,8 @@ class RegardTrainer(Trainer):
             self.accelerator.wait_for_everyone()
             if self.args.should_save:
                 checkpoints.publish(checkpoint)
+                if self.args.push_to_hub:
+                    self._push_from_checkpoint(str(checkpoint))
                 checkpoints.rotate(checkpoint.parent, self.args.save_total_limit, self.state.best_model_checkpoint)
             self.accelerator.wait_for_everyone()
 
@@ -265,6 +271,103 @@ class RegardTrainer(Trainer):
         super()._save(output_dir, state_dict)
         if self.args.should_save:  # Trainer leaves a pickle of its arguments, which nobody needs to open
             Path(output_dir or self.args.output_dir, TRAINING_ARGUMENTS_PICKLE).unlink(missing_ok=True)
+
+    # --- the Hub -----------------------------------------------------------------------------------------------------
+
+    def init_hf_repo(self, token: str | None = None, private: bool | None = None) -> None:
+        """Makes the repository of `hub_model_id`, a private one unless `hub_private_repo` is False.
+
+        Raises:
+            ValueError: it is there and public, and `hub_private_repo` is not False.
+        """
+        if not self.is_world_process_zero():
+            return
+        from huggingface_hub import HfApi
+
+        from regard.model_cards.publish import open_repository, whole_id
+
+        private = self.args.hub_private_repo if private is None else private
+        api = HfApi(token=token or self.args.hub_token)
+        self.hub_model_id = whole_id(api, self.args.hub_model_id or Path(self.args.output_dir).absolute().name)
+        open_repository(api, self.hub_model_id, public=private is False)
+        self.push_in_progress = None
+
+    def push_to_hub(
+        self,
+        commit_message: str | None = "End of training",
+        blocking: bool = True,
+        token: str | None = None,
+        revision: str | None = None,
+        private: bool | None = None,
+        **kwargs: Any,
+    ) -> Any:
+        """Saves the model and publishes its folder, checked, as `regard publish` does.
+
+        Args:
+            kwargs: `license`, `language` and `tags` of the card, where no recipe says them.
+
+        Returns:
+            a `regard.model_cards.publish.Published`, or without `blocking` a Future of it.
+        """
+        token = token or self.args.hub_token
+        if self.hub_model_id is None:
+            self.init_hf_repo(token=token, private=private)
+        self.save_model(_internal_call=True)
+        if not self.is_world_process_zero():
+            return None
+        from huggingface_hub import HfApi
+
+        from regard.model_cards.publish import publish
+
+        self.callback_handler.on_push_begin(self.args, self.state, self.control)
+        self.create_model_card(**kwargs)
+        self._finish_current_push()
+        settings = {"branch": revision or self.args.hub_revision, "message": commit_message, "token": token}
+        settings["public"] = (self.args.hub_private_repo if private is None else private) is False
+        job = HfApi().run_as_future(publish, self.args.output_dir, self.hub_model_id, **settings)
+        return job.result() if blocking else job
+
+    def create_model_card(
+        self,
+        language: str | list[str] | None = None,
+        license: str | None = None,
+        tags: str | list[str] | None = None,
+        **kwargs: Any,
+    ) -> None:
+        """The card of a folder without one, or without a recipe to render it from: Trainer's own draft would take the
+        place of a better one. Of Trainer's further arguments nothing is known here."""
+        folder = Path(self.args.output_dir)
+        path = folder / "README.md"
+        if not self.is_world_process_zero() or (path.is_file() and (folder / "recipe.yaml").is_file()):
+            return
+        from huggingface_hub import ModelCard
+
+        from regard.model_cards.card import write_card
+
+        card = ModelCard.load(path if path.is_file() else write_card(folder))
+        card.data.language = language or card.data.language
+        card.data.license = license or card.data.license
+        new = [tags] if isinstance(tags, str) else tags or []
+        card.data.tags = list(dict.fromkeys([*(card.data.tags or []), *new]))
+        card.save(path)
+
+    def _push_from_checkpoint(self, checkpoint_folder: str) -> None:
+        """Publishes a checkpoint's model in the background, if the last one is through or `hub_always_push` is set."""
+        if not self.is_world_process_zero() or self.args.hub_strategy == HubStrategy.END:
+            return
+        if self.push_in_progress is not None and not self.push_in_progress.is_done():
+            if not self.args.hub_always_push:
+                return
+            self._finish_current_push()
+        from regard.model_cards.publish import push_checkpoint
+
+        self.callback_handler.on_push_begin(self.args, self.state, self.control)
+        steps = self.args.save_strategy == SaveStrategy.STEPS
+        at = f"step {self.state.global_step}" if steps else f"epoch {int(self.state.epoch)}"
+        settings = {"branch": self.args.hub_revision, "token": self.args.hub_token}
+        folders = Path(self.args.output_dir), Path(checkpoint_folder)
+        job = push_checkpoint(*folders, self.hub_model_id, f"Training in progress, {at}", **settings)
+        self.push_in_progress = PushInProgress([job])
 
     def _divergence(self, loss: float) -> str:
         last = checkpoints.last_checkpoint(self.args.output_dir)

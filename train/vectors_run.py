@@ -4,51 +4,33 @@ import json
 import os
 import shutil
 import sys
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict
-from itertools import islice
 from pathlib import Path
 from typing import Any, TextIO
 
-import numpy as np
 import torch
 from safetensors.torch import load_file, save_file
 from tqdm.auto import tqdm
-from transformers import PreTrainedTokenizerBase
 from transformers.trainer_utils import set_seed
 
 import regard.modeling
-from regard.train import checkpoints
+from regard.train import checkpoints, cooccurrence
 from regard.train.callbacks import LINES, duration, quiet_libraries
-from regard.train.corpus import EncodedCorpus, RowSentences, TextSentences, WordSplitter, number_sentences
+from regard.train.corpus import EncodedCorpus, WordSplitter
 from regard.train.glove import GloVeState, train_glove
-from regard.train.phrases import join_phrases
-from regard.train.readers import local_file
+from regard.train.glove import memory_needed as memory_of_glove
 from regard.train.recipe import RUN_RECIPE
 from regard.train.records import HISTORY, LOSS_CURVE, METRICS, environment, write_json
-from regard.train.run import check_folder, remove_run
-from regard.train.sections import WORD_VECTORS, Recipe, RecipeError
-from regard.train.tokenization import SPECIAL_TOKENS, WORD_PATTERN, word_tokenizer
+from regard.train.run import TOKENIZER, check_folder, remove_run
+from regard.train.sections import Recipe, RecipeError, training_of
+from regard.train.vectors_start import MODEL_CLASSES, read_start, settings_of, start_on
+from regard.train.vectors_text import TEXT, TEXT_FOLDER, TEXT_RECORD, read_text, tokenizer_for
 from regard.train.vocabulary import Vocabulary
 from regard.train.word2vec import Plan, TrainingState, memory_needed, train_word2vec
 
-MODEL_CLASSES = {"word2vec": "Word2VecModel", "glove": "GloVeModel"}
-TEXT_FOLDER, TEXT, TEXT_RECORD = "text", "words.int32", "text.json"  # the encoded text, until the run is finished
 SUMS = "adagrad.safetensors"  # of a checkpoint of GloVe
-COMPARED_LINES = 200  # of the text, which are split by the tokenizer too
-DEFAULTS = {
-    "num_train_epochs": 5,
-    "learning_rate": 0.025,
-    "min_learning_rate": 1e-4,
-    "seed": 42,
-    "workers": None,
-    "save_strategy": "epoch",
-    "save_total_limit": 2,
-}
 
-Sentences = TextSentences | RowSentences
 State = TrainingState | GloVeState
 
 
@@ -56,7 +38,8 @@ def train_vectors(recipe: Recipe, run: Path, resume: bool = False, overwrite: bo
     """Reads the text, counts, trains, measures, and saves the run in a folder that `from_pretrained` reads.
 
     Killed at any moment, it goes on with `resume=True` from its last complete checkpoint: with one worker, to the same
-    bytes.
+    bytes. The run's tokenizer makes the words that have a vector, each by its row; phrases (`data.phrases`) alone it
+    does not make, and they are looked up by their names, such as `new_york`.
 
     Returns:
         What `metrics.json` holds.
@@ -67,14 +50,38 @@ def train_vectors(recipe: Recipe, run: Path, resume: bool = False, overwrite: bo
     """
     from regard.train.evaluate_vectors import sets_of
 
+    if _is_glove(recipe) and not (rate := training_of(recipe)["learning_rate"]) > 0:
+        raise RecipeError(f"training.learning_rate: {rate} must be above 0 for GloVe to learn anything.")
+    _check_device(recipe)
     check_folder(run, recipe, resume, overwrite)
     sets_of(recipe.evaluation)  # refuses a file that is none, before the work
     with quiet_libraries():
         model, corpus, state, data = _prepare(recipe, run, resume, overwrite)
-        history = _train(recipe, run, model, corpus, state)
+        history = _train(recipe, run, model, corpus, state, data["digest"])
         model.save_pretrained(run)
         write_json(run / HISTORY, history)
-        return _measure_and_record(recipe, run, model, state, data)
+        metrics = _measure_and_record(recipe, run, model, state, data)
+        _say(f"the run is in {run}")
+        return metrics
+
+
+def _is_glove(recipe: Recipe) -> bool:
+    return recipe.model["type"] == "glove"
+
+
+def _device(recipe: Recipe) -> torch.device | None:
+    """Where the engine torch trains, if not on the processor."""
+    on_it = training_of(recipe)["engine"] == "torch" and torch.accelerator.is_available()
+    return torch.accelerator.current_accelerator() if on_it else None
+
+
+def _check_device(recipe: Recipe) -> None:
+    workers, device = training_of(recipe)["workers"] or 1, _device(recipe)
+    if device is not None and workers > 1:
+        raise RecipeError(
+            f"training.workers: {workers} are for the processor, and training.engine: torch learns on the device "
+            f"'{device.type}', one stretch of the text after the other: set training.workers=null."
+        )
 
 
 # --- before ----------------------------------------------------------------------------------------------------------
@@ -87,50 +94,72 @@ def _prepare(
 
     The text is read into a hidden folder beside the run's. The run's own is made when nothing was found to be wrong.
     """
-    splitter = WordSplitter(recipe.tokenizer.pattern or WORD_PATTERN, recipe.tokenizer.lowercase)
-    sentences = open_sentences(recipe, splitter)
+    splitter = WordSplitter(recipe.tokenizer.pattern, recipe.tokenizer.lowercase)
     if resume:
         checkpoints.tidy(run)
+        prepared = _resume(recipe, run, splitter)
         (run / METRICS).unlink(missing_ok=True)  # from here on the run is not finished
-        return _resume(recipe, run, sentences)
+        recipe.save(run / RUN_RECIPE)  # which may train longer than before
+        return prepared
+    start = read_start(recipe)
+    known = [] if start is None else start.index_to_key
     with _beside(run) as folder:
-        vocabulary, corpus, data = _read(recipe, sentences, folder / TEXT_FOLDER)
-        tokenizer = word_tokenizer(vocabulary.words, recipe.tokenizer.pattern, recipe.tokenizer.lowercase)
-        _compare_splits(splitter, tokenizer, sentences)
-        model = _build(recipe, vocabulary)
-        tokenizer.save_pretrained(folder)
+        vocabulary, corpus, data = read_text(recipe, splitter, folder / TEXT_FOLDER, known=known)
+        model = _build(recipe, vocabulary, start)
+        tokenizer_for(recipe, vocabulary.words).save_pretrained(folder)
         recipe.save(folder / RUN_RECIPE)
         if overwrite:
             remove_run(run)
-        folder.rename(run)
+        _move(folder, run)
     return model, EncodedCorpus.open(run / TEXT_FOLDER / TEXT, corpus.num_words), _fresh_state(recipe), data
 
 
+def _move(folder: Path, run: Path) -> None:
+    """Gives a folder the place of a run, which may be empty; what makes it a run comes last."""
+    if not run.is_dir():
+        folder.rename(run)
+        return
+    for path in sorted(folder.iterdir(), key=lambda path: path.name == TOKENIZER):
+        path.rename(run / path.name)
+
+
 def _fresh_state(recipe: Recipe) -> State:
-    return GloVeState() if recipe.model["type"] == "glove" else TrainingState()
+    return GloVeState() if _is_glove(recipe) else TrainingState()
 
 
-def _resume(recipe: Recipe, run: Path, sentences: Sentences) -> tuple[Any, EncodedCorpus, State, dict[str, Any]]:
-    """From the last checkpoint; without one from the beginning, on the text as it was encoded."""
+def _resume(recipe: Recipe, run: Path, splitter: WordSplitter) -> tuple[Any, EncodedCorpus, State, dict[str, Any]]:
+    """From the last checkpoint; without one from the beginning, on the text as it was encoded.
+
+    Raises:
+        RecipeError: before anything is changed, where the text is another one, or where a trained run kept no
+            checkpoint.
+    """
     checkpoint = checkpoints.last_checkpoint(run)
     record = run / TEXT_FOLDER / TEXT_RECORD
+    if checkpoint is None and ((run / checkpoints.WEIGHTS_FILE).is_file() or not record.is_file()):
+        raise RecipeError(
+            f"The run in '{run}' is trained and kept no checkpoint to go on from (training.save_strategy: no): train "
+            "it anew with --overwrite, or train its vectors on in another run with model.start_from."
+        )
+    saved = {}
+    if checkpoint is not None:
+        saved = json.loads((checkpoint / checkpoints.STATE_FILE).read_text(encoding="utf-8"))
+    digest = saved.pop("text", None)
     model_class = getattr(regard.modeling, MODEL_CLASSES[recipe.model["type"]])
     if not record.is_file():  # the run was finished, and is to go on
-        words = model_class.from_pretrained(checkpoint or run).index_to_key
+        words = model_class.from_pretrained(checkpoint).index_to_key
         with _beside(run) as folder:
-            _read(recipe, sentences, folder / TEXT_FOLDER, words)
+            _, _, data = read_text(recipe, splitter, folder / TEXT_FOLDER, words)
+            if data["digest"] != digest:
+                raise RecipeError(f"data.train: the text is not the one with which the run in '{run}' began.")
             shutil.rmtree(run / TEXT_FOLDER, ignore_errors=True)
             (folder / TEXT_FOLDER).rename(run / TEXT_FOLDER)
+    cooccurrence.tidy(run / TEXT_FOLDER)
     data = json.loads(record.read_text(encoding="utf-8"))
     vocabulary = Vocabulary(**data.pop("vocabulary"))
     corpus = EncodedCorpus.open(run / TEXT_FOLDER / TEXT, data["words_of_vocabulary"])
     if checkpoint is None:
-        return _build(recipe, vocabulary), corpus, _fresh_state(recipe), data
-    saved = json.loads((checkpoint / checkpoints.STATE_FILE).read_text(encoding="utf-8"))
-    if saved.pop("numbers") != len(corpus.tokens):
-        raise RecipeError(
-            f"data.train: the text is not the one with which the run in '{run}' began: it is of another length."
-        )
+        return _build(recipe, vocabulary, read_start(recipe)), corpus, _fresh_state(recipe), data
     state = type(_fresh_state(recipe))(**saved)
     if isinstance(state, GloVeState):
         state.sums = {name: table.numpy() for name, table in load_file(checkpoint / SUMS).items()}
@@ -140,7 +169,8 @@ def _resume(recipe: Recipe, run: Path, sentences: Sentences) -> tuple[Any, Encod
 @contextmanager
 def _beside(run: Path) -> Iterator[Path]:
     """A hidden folder beside the run's, which is gone afterwards."""
-    folder = run.with_name(f".{run.name}.new")
+    place = run.resolve()  # which has a name, whatever the run's is, such as '.'
+    folder = place.with_name(f".{place.name}.new")
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
     try:
@@ -149,78 +179,27 @@ def _beside(run: Path) -> Iterator[Path]:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def open_sentences(recipe: Recipe, splitter: WordSplitter) -> Sentences:
-    """The lines of the recipe's text, each a sentence.
-
-    Raises:
-        ValueError: data that is not there.
-    """
-    path = local_file(recipe.data.train)
-    if path is not None and path.suffix.lower() == ".txt":
-        if not path.is_file():
-            raise RecipeError(f"data.train: there is no file '{path}'.")
-        return TextSentences(path, splitter.lines)
-    from regard.train.data import load_splits
-
-    return RowSentences(load_splits(recipe.data, WORD_VECTORS)["train"], "text", splitter.lines)
-
-
-def _read(
-    recipe: Recipe, sentences: Sentences, folder: Path, words: list[str] | None = None
-) -> tuple[Vocabulary, EncodedCorpus, dict[str, Any]]:
-    """Leaves in the folder the text in rows, and a record of it; the rows are those of `words`, if they are given."""
-    start = time.perf_counter()
-    folder.mkdir()
-    text = number_sentences(sentences, folder / "first.int32")
-    least = recipe.model.get("min_count", 5)
-    if recipe.data.phrases:
-        text = join_phrases(text, recipe.data.phrases, recipe.data.phrase_delta, least, folder / "phrases.int32")
-    if words is None:
-        vocabulary = text.vocabulary(least, recipe.tokenizer.vocab_size, list(SPECIAL_TOKENS.values()))
-    else:
-        counts = dict(zip(text.words, text.counts.tolist(), strict=True))
-        total = int(text.counts.sum())
-        vocabulary = Vocabulary(words, np.array([counts.get(w, 0) for w in words]), total, len(counts) - len(words))
-    corpus = text.encode(vocabulary.words, folder / TEXT)
-    for path in folder.iterdir():
-        if path.name != TEXT:
-            path.unlink()
-    data = {
-        "words": vocabulary.total,
-        "words_of_vocabulary": corpus.num_words,
-        "vocabulary_size": len(vocabulary.words),
-        "distinct_words_left_out": vocabulary.dropped,
-        "seconds": time.perf_counter() - start,
-    }
-    kept = {**asdict(vocabulary), "counts": vocabulary.counts.tolist()}
-    write_json(folder / TEXT_RECORD, {**data, "vocabulary": kept})
-    return vocabulary, corpus, data
-
-
-def _compare_splits(splitter: WordSplitter, tokenizer: PreTrainedTokenizerBase, sentences: Sentences) -> None:
-    """The words that are learnt must be those that the run's tokenizer makes: two libraries read one pattern."""
-    normalize, split = tokenizer.backend_tokenizer.normalizer, tokenizer.backend_tokenizer.pre_tokenizer
-    lines = (line for text in sentences.blocks() for line in text.split("\n"))
-    for line in islice(lines, COMPARED_LINES):
-        made = [word for word, _ in split.pre_tokenize_str(normalize.normalize_str(line))]
-        if made != (found := splitter(line)):
-            differing = next((one for one in zip(found, made, strict=False) if one[0] != one[1]), (found, made))
-            raise RecipeError(
-                f"tokenizer.pattern: {splitter.pattern!r} finds other words in training than the tokenizer does "
-                f"({differing[0]!r} and {differing[1]!r}): write it without what the libraries read differently."
-            )
-
-
-def _build(recipe: Recipe, vocabulary: Vocabulary) -> Any:
-    """The model with fresh vectors, which follow from the seed; what it takes in memory is said before."""
-    settings = {key: value for key, value in recipe.model.items() if key != "type"}
+def _build(recipe: Recipe, vocabulary: Vocabulary, start: Any | None = None) -> Any:
+    """The model with fresh vectors, which follow from the seed, or `start` with more rows, of which the new ones do;
+    what it takes in memory is said before."""
+    settings = settings_of(recipe)
     width = settings.get("hidden_size", 100)
-    size = memory_needed(len(vocabulary.words), width, settings.get("objective", "negative-sampling"))
+    if _is_glove(recipe):
+        size = memory_of_glove(len(vocabulary.words), width, vocabulary.total, settings.get("window", 15))
+    else:
+        size = memory_needed(len(vocabulary.words), width, settings.get("objective", "negative-sampling"))
     _say(
         f"{recipe.name}: {vocabulary.total:,} words; {len(vocabulary.words):,} distinct ones have a vector of {width},"
         f" {vocabulary.dropped:,} rarer ones have none; training takes {size / 1e6:,.0f} MB"
     )
-    set_seed(recipe.training.get("seed", DEFAULTS["seed"]))
+    set_seed(training_of(recipe)["seed"])
+    if start is not None:
+        before = len(start)
+        model = start_on(recipe, start, vocabulary)
+        _say(
+            f"{before:,} words begin from the vectors of {recipe.model['start_from']}, {len(model) - before:,} are new"
+        )
+        return model
     model_class = getattr(regard.modeling, MODEL_CLASSES[recipe.model["type"]])
     return model_class.from_vocabulary(vocabulary.words, vocabulary.counts, **settings)
 
@@ -228,9 +207,10 @@ def _build(recipe: Recipe, vocabulary: Vocabulary) -> Any:
 # --- training --------------------------------------------------------------------------------------------------------
 
 
-def _train(recipe: Recipe, run: Path, model: Any, corpus: EncodedCorpus, state: State) -> list[dict[str, float]]:
-    given = DEFAULTS | recipe.training
-    glove = recipe.model["type"] == "glove"
+def _train(
+    recipe: Recipe, run: Path, model: Any, corpus: EncodedCorpus, state: State, digest: str
+) -> list[dict[str, float]]:
+    given, glove = training_of(recipe), _is_glove(recipe)
 
     def save(state: State) -> None:
         checkpoint = run / f"checkpoint-{state.epoch if glove else state.step}"
@@ -238,7 +218,7 @@ def _train(recipe: Recipe, run: Path, model: Any, corpus: EncodedCorpus, state: 
         model.save_pretrained(staging)
         if glove:
             save_file({name: torch.from_numpy(table) for name, table in state.sums.items()}, staging / SUMS)
-        write_json(staging / checkpoints.STATE_FILE, state.to_dict() | {"numbers": len(corpus.tokens)})
+        write_json(staging / checkpoints.STATE_FILE, state.to_dict() | {"text": digest})
         checkpoints.publish(checkpoint)
         checkpoints.rotate(run, given["save_total_limit"])
 
@@ -247,19 +227,21 @@ def _train(recipe: Recipe, run: Path, model: Any, corpus: EncodedCorpus, state: 
         settings |= {"learning_rate": given["learning_rate"], "state": state}
         settings["save"] = None if given["save_strategy"] == "no" else save
         if glove:
+            if not (run / TEXT_FOLDER / cooccurrence.RECORD).is_file():
+                _say("counting the pairs of words that are near each other")
             return train_glove(model, corpus, folder=run / TEXT_FOLDER, report=progress.report_epoch, **settings)
-        settings |= {key: given[key] for key in ("min_learning_rate", "engine", "logging_steps") if key in given}
+        settings |= {key: given.get(key) for key in ("min_learning_rate", "engine", "logging_steps")}
         settings["save_steps"] = given["save_steps"] if given["save_strategy"] == "steps" else len(corpus.chunks()) - 1
         if "per_device_train_batch_size" in given:
             settings["words_per_batch"] = given["per_device_train_batch_size"]
-        if given.get("engine") == "torch" and torch.accelerator.is_available():
-            model.to(torch.accelerator.current_accelerator())
+        if (device := _device(recipe)) is not None:
+            model.to(device)
         return train_word2vec(model, corpus, report=progress.report, **settings)
 
 
 class VectorProgress:
     """Words per second, mean loss of a pair, learning rate and time left, on standard error: on a terminal a bar,
-    elsewhere one plain line every few percent."""
+    elsewhere one plain line every few percent. For GloVe, a line for each epoch with the pairs per second."""
 
     def __init__(self, stream: TextIO | None = None) -> None:
         self.stream = stream or sys.stderr
@@ -281,6 +263,7 @@ class VectorProgress:
             if self.bar is None:
                 self.bar = tqdm(
                     total=plan.steps,
+                    initial=state.step,  # of a run that goes on, most steps are no work of this process
                     desc="training",
                     unit="step",
                     file=self.stream,
@@ -299,7 +282,7 @@ class VectorProgress:
         print(line + ", ".join([*parts, f"{duration(left)} left"]), file=self.stream, flush=True)
 
     def report_epoch(self, state: GloVeState, epochs: int) -> None:
-        """A line for each epoch of GloVe."""
+        """A line for each epoch of GloVe, which reads no words any more but pairs."""
         entry = state.history[-1]
         left = state.seconds / state.epoch * (epochs - state.epoch)
         print(
@@ -321,29 +304,39 @@ def _measure_and_record(recipe: Recipe, run: Path, model: Any, state: State, dat
 
     _say(f"trained for {duration(state.seconds)}; evaluating")
     last = state.history[-1] if state.history else {}
-    words = last.get("words") or round(data["words_of_vocabulary"] * last.get("epoch", 0))
+    seconds = max(1e-9, state.seconds)
+    if isinstance(state, GloVeState):
+        pairs = last.get("pairs", 0)  # all of them in each epoch
+        read = {"pairs": pairs, "pairs_per_second": pairs * state.epoch / seconds}
+    else:
+        words = last.get("words", 0)
+        read = {"words": words, "words_per_second": words / seconds}
     metrics = {
         "recipe": recipe.name,
         "environment": environment(),
         "data": data,
-        "model": {"parameters": model.num_parameters(), "class": type(model).__name__},
+        "model": {
+            "parameters": model.num_parameters(),
+            "class": type(model).__name__,
+            **({"start_from": recipe.model["start_from"]} if recipe.model.get("start_from") else {}),
+        },
         "training": {
             "seconds": state.seconds,
-            "steps": last.get("step", last.get("epoch")),
+            "steps": last.get("step"),
             "epochs": last.get("epoch"),
-            "words": words,
-            "words_per_second": words / state.seconds if state.seconds else 0.0,
+            **read,
             "final_loss": last.get("epoch_loss", last.get("loss")),
-            "workers": recipe.training.get("workers") or os.cpu_count(),
+            "workers": 1 if _device(recipe) else training_of(recipe)["workers"] or os.cpu_count(),
         },
         "evaluation": evaluate_by_recipe(model, recipe.evaluation),
     }
     if state.history:
-        plot_history([{"step": entry["epoch"], **entry} for entry in state.history], run / LOSS_CURVE)
+        plot_history(state.history, run / LOSS_CURVE)
+    # A run with metrics is finished, and has no text any more; half of a text must not be taken for one.
+    (run / TEXT_FOLDER / TEXT_RECORD).unlink(missing_ok=True)
+    shutil.rmtree(run / TEXT_FOLDER)
     write_json(run / METRICS, metrics)
     write_card(run)
-    (run / TEXT_FOLDER / TEXT_RECORD).unlink(missing_ok=True)  # first, so that no half of the folder is taken for one
-    shutil.rmtree(run / TEXT_FOLDER)
     return metrics
 
 

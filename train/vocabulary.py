@@ -92,10 +92,12 @@ def update_vocabulary(
         `added`, the words that got a row, most frequent first, and `below_min_count`, those that are too rare.
 
     Raises:
-        ValueError: as `regard.train.corpus.number_sentences`.
+        ValueError: as `regard.train.corpus.number_sentences`, and for a `min_count` below 1.
     """
     from regard.train.corpus import number_sentences
 
+    if min_count is not None and min_count < 1:
+        raise ValueError(f"min_count={min_count} must be at least 1.")
     least = model.config.min_count if min_count is None else min_count
     text = number_sentences(sentences, keep_tokens=False)
     known = model.key_to_index
@@ -123,3 +125,37 @@ def keep_probabilities(counts: np.ndarray, threshold: float) -> np.ndarray:
         return np.ones(len(counts))
     ratio = np.maximum(counts / counts.sum() / threshold, 1e-300)
     return np.minimum(1.0, (np.sqrt(ratio) + 1.0) / ratio)
+
+
+def alias_table(weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Walker's method: one of V words in proportion to its weight by one random number and one look.
+
+    Args:
+        weights: float64 of shape (V,), not negative.
+
+    Returns:
+        `limits` uint64 (V,) and `others` int32 (V,): of a column drawn evenly, its own word is taken if 32 random bits
+        are below its limit, else its other.
+    """
+    size = len(weights)
+    share = weights * (size / weights.sum())
+    limits, others = np.full(size, 2**32, np.uint64), np.arange(size).astype(np.int32)
+    small, large = np.empty(size, np.int64), np.empty(size, np.int64)
+    smalls = larges = 0
+    for word in range(size):
+        if share[word] < 1:
+            small[smalls] = word
+            smalls += 1
+        else:
+            large[larges] = word
+            larges += 1
+    while smalls and larges:
+        smalls -= 1
+        low, high = small[smalls], large[larges - 1]
+        limits[low], others[low] = np.uint64(share[low] * 2.0**32), high
+        share[high] -= 1 - share[low]
+        if share[high] < 1:
+            larges -= 1
+            small[smalls] = high
+            smalls += 1
+    return limits, others

@@ -23,6 +23,8 @@ from regard.train.vocabulary import keep_probabilities
 
 ENGINES = ("numba", "torch")
 LOGS = 100  # of a training, where it is not said how often
+LONGEST_ROW = 100.0  # of a table; trained rows are 2 to 20 long, and those of a training that runs away grow on
+END_ROWS = 500  # at either end of a table: the most frequent words, and the tree's uppermost nodes
 _ALIGNMENT = 64  # bytes: rows begin with a line of the processor's cache
 
 
@@ -97,7 +99,7 @@ def train_word2vec(
     """Trains a `Word2VecModel` on a text, in place.
 
     Args:
-        model: in float32 on the CPU, for the engine "numba"; its config says which architecture and objective.
+        model: in float32; its config says which architecture and objective. The engine "numba" learns on the CPU.
         corpus: in the model's rows.
         epochs: passes over the text.
         learning_rate, min_learning_rate: at the beginning and at the end.
@@ -115,19 +117,21 @@ def train_word2vec(
         `words`, `words_per_second` and `seconds`; the last one of an epoch has `epoch_loss`, the mean of its pairs.
 
     Raises:
-        ValueError: an unknown engine, or an objective, number or tensor that it does not take.
-        FloatingPointError: when the loss is not a number any more.
+        ValueError: an unknown engine, an objective, number or tensor that it does not take, or a text of which no
+            pair of words is left to learn from.
+        FloatingPointError: when the loss is not a number any more, or vectors grow beyond all measure.
     """
-    _check(model, corpus, epochs, learning_rate, min_learning_rate, workers, engine)
+    numbers = {"epochs": epochs, "workers": workers, "logging_steps": logging_steps, "save_steps": save_steps}
+    _check(model, corpus, numbers, learning_rate, min_learning_rate, engine)
     bounds = corpus.chunks()
     if engine == "torch":
         from regard.train.word2vec_torch import BatchedTables, stretches
 
-        bounds, workers, prepared = stretches(bounds), 1, BatchedTables(model, seed, **settings)
+        bounds, prepared = stretches(bounds), BatchedTables(model, seed, workers, **settings)
     elif settings:
         raise ValueError(f"engine='numba' takes no {next(iter(settings))}.")
     else:
-        prepared = _Tables(model, seed)
+        prepared = _Tables(model, seed, workers)
     plan = Plan(bounds, corpus.num_words, epochs, learning_rate, min_learning_rate)
     logging_steps, save_steps = (in_steps(number, corpus, plan) for number in (logging_steps, save_steps))
     state = TrainingState() if state is None else state
@@ -135,10 +139,10 @@ def train_word2vec(
         return state.history
     logging_steps = logging_steps or max(1, plan.steps // LOGS)
     with prepared as tables:
-        log = _Log(plan, state, logging_steps, report)
+        log = _Log(plan, state, logging_steps, report, tables, model.config)
         while state.step < plan.steps:
             stop = plan.steps if save_steps is None else min(plan.steps, (state.step // save_steps + 1) * save_steps)
-            _run(tables, corpus.tokens, plan, state, stop, workers or os.cpu_count() or 1, log)
+            _run(tables, corpus.tokens, plan, state, stop, prepared.workers, log)
             if save is not None and save_steps is not None:
                 log.write()  # else what was added up since the last entry would be lost
                 tables.give_back()
@@ -160,10 +164,9 @@ def memory_needed(vocabulary_size: int, width: int, objective: str = "negative-s
 def _check(
     model: Any,
     corpus: EncodedCorpus,
-    epochs: int,
+    numbers: dict[str, int | None],
     learning_rate: float,
     least: float,
-    workers: int | None,
     engine: str,
 ) -> None:
     config = model.config
@@ -174,24 +177,30 @@ def _check(
             "objective='full-softmax' compares each word with the whole vocabulary and is trained by transformers' "
             "Trainer: choose 'negative-sampling' or 'hierarchical-softmax' here."
         )
-    if epochs < 1:
-        raise ValueError(f"epochs={epochs} must be at least 1.")
+    for name, value in numbers.items():
+        if value is not None and value < 1:
+            raise ValueError(f"{name}={value} must be at least 1.")
     if not 0 <= least <= learning_rate:
         raise ValueError(f"min_learning_rate={least} must lie between 0 and learning_rate={learning_rate}.")
-    if workers is not None and workers < 1:
-        raise ValueError(f"workers={workers} must be at least 1.")
-    for start in range(0, len(corpus.tokens), 2**22):
-        if corpus.tokens[start : start + 2**22].max() >= config.vocab_size:
-            raise ValueError(
-                f"The corpus has words beyond the {config.vocab_size:,} rows of the model: encode it with its words."
-            )
+    for table in (model.in_embeddings, model.out_embeddings):
+        if (kind := str(table.weight.dtype).removeprefix("torch.")) != "float32":
+            raise ValueError(f"The model is in {kind}, and is trained in float32: load it so.")
+    starts = range(0, len(corpus.tokens), 2**22)
+    largest = max((corpus.tokens[start : start + 2**22].max() for start in starts), default=-1)
+    if largest < 0:
+        raise ValueError("The corpus has not a single word: encode a text that has words of the model.")
+    if largest >= config.vocab_size:
+        raise ValueError(
+            f"The corpus has words beyond the {config.vocab_size:,} rows of the model: encode it with its words."
+        )
 
 
 class _Tables:
     """The model's tables with padded rows, flat, and all else that the inner loop reads."""
 
-    def __init__(self, model: Any, seed: int) -> None:
+    def __init__(self, model: Any, seed: int, workers: int | None = None) -> None:
         config, counts = model.config, model.counts.cpu().numpy()
+        self.workers = workers or os.cpu_count() or 1
         tree = config.objective == "hierarchical-softmax"
         self.seed, self.width = seed, kernels.padded_width(config.hidden_size)
         self.weights = [model.in_embeddings.weight, model.out_embeddings.weight]
@@ -217,13 +226,19 @@ class _Tables:
             self.others, *self.tree, *self.settings, np.asarray(rates), np.uint64(step_seed(self.seed, step)),
         )  # fmt: skip
 
+    def learnt(self) -> list[Any]:
+        """The tables as they are now, as tensors of padded rows."""
+        import torch
+
+        return [torch.from_numpy(table) for table in self.tables]
+
     def give_back(self) -> None:
         """Puts what was learnt into the model."""
         import torch
 
         with torch.no_grad():
-            for weight, table in zip(self.weights, self.tables, strict=True):
-                weight.copy_(torch.from_numpy(table[:, : weight.shape[1]]))
+            for weight, table in zip(self.weights, self.learnt(), strict=True):
+                weight.copy_(table[:, : weight.shape[1]])
 
 
 def _padded(weight: Any, width: int) -> np.ndarray:
@@ -235,6 +250,14 @@ def _padded(weight: Any, width: int) -> np.ndarray:
     table[:, : weight.shape[1]] = weight.detach().float().cpu().numpy()
     table[:, weight.shape[1] :] = 0
     return table
+
+
+def longest_row(tables: list[Any], whole: bool) -> float:
+    """Length of the longest row of the tables, nan where one is not a number; unless `whole`, at their ends alone."""
+    import torch
+
+    parts = tables if whole else [end for table in tables for end in (table[:END_ROWS], table[-END_ROWS:])]
+    return float(torch.stack([torch.linalg.vector_norm(part, dim=1).max() for part in parts]).max())
 
 
 def step_seed(seed: int, step: int) -> int:
@@ -294,10 +317,19 @@ def _clock(state: TrainingState, log: "_Log") -> Any:
 
 
 class _Log:
-    """Adds up, in float64, and writes the history."""
+    """Adds up, in float64, writes the history, and looks at each entry whether the tables are sound."""
 
-    def __init__(self, plan: Plan, state: TrainingState, every: int, report: Callable[..., None] | None) -> None:
+    def __init__(
+        self,
+        plan: Plan,
+        state: TrainingState,
+        every: int,
+        report: Callable[..., None] | None,
+        tables: Any,
+        config: Any,
+    ) -> None:
         self.plan, self.state, self.every, self.report = plan, state, every, report
+        self.tables, self.config = tables, config
         self.before, self.start = state.seconds, None  # the clock stands while a checkpoint is saved
         self.loss, self.pairs = 0.0, 0
         last = state.history[-1] if state.history else {"step": 0, "seconds": 0.0, "words": 0}
@@ -308,7 +340,7 @@ class _Log:
 
     def take(self, loss: float, pairs: int) -> None:
         """The result of the step that is due."""
-        plan, state = self.plan, self.state
+        plan, state, loss = self.plan, self.state, float(loss)
         if not np.isfinite(loss):
             raise FloatingPointError(
                 f"The loss is {loss} at step {state.step + 1}: the vectors have left the range of numbers; try a "
@@ -319,12 +351,31 @@ class _Log:
         if state.step % plan.chunks == 0 or state.step % self.every == 0:
             self.write()
 
+    def check(self, ends_epoch: bool) -> None:
+        """Stops a training that runs away, which the loss alone does not show, or that learns nothing.
+
+        The whole tables are looked at after an epoch; else the rows that are stepped most often, which go first.
+        """
+        if ends_epoch and not self.state.pairs:
+            why = "no sentence has two words"
+            if self.config.subsample > 0:
+                why = f"subsample={self.config.subsample:g} leaves out too many words of so short a text; try 0"
+            raise ValueError(f"An epoch went by without a single pair of words, so that nothing was learnt: {why}.")
+        longest = longest_row(self.tables.learnt(), ends_epoch)
+        if not longest <= LONGEST_ROW:
+            raise FloatingPointError(
+                f"The longest vector has length {longest:.4g} at step {self.state.step}, beyond {LONGEST_ROW:g}: the "
+                f"training runs away; try a learning_rate below {self.plan.learning_rate:g} or a window below "
+                f"{self.config.window}."
+            )
+
     def write(self) -> None:
         """An entry of the history, unless the last one is of this step."""
         plan, state = self.plan, self.state
         if state.history and state.history[-1]["step"] == state.step:
             return
         ends_epoch = state.step % plan.chunks == 0
+        self.check(ends_epoch)
         seconds, words = self.seconds(), plan.words(state.step)
         entry = {
             "step": state.step,

@@ -1,16 +1,18 @@
 """word2vec's inner loop: skip-gram and CBOW, with negative sampling and with hierarchical softmax, compiled by numba.
 
-A window is learnt as a whole. Its C context words and the O words (or nodes of the Huffman tree) that they are
-compared with, the centre and its K negatives, make C x O scores, which are one matrix product; both gradients are two
-more. The original draws K negatives for each context word; here the context words of one window share them (Ji et al.,
-2016, "Parallelizing Word2Vec in Shared and Distributed Memory"), which changes no expectation, and a row that is read
-serves all of them. Tables are read and written by all workers without locks (Niu et al., 2011, "Hogwild!").
+A window is learnt as a whole, or a wide one in parts. Its C context words and the O words (or nodes of the Huffman
+tree) that they are compared with, the centre and its K negatives, make C x O scores, which are one matrix product;
+both gradients are two more. The original draws K negatives for each context word; here the context words of one window
+share them (Ji et al., 2016, "Parallelizing Word2Vec in Shared and Distributed Memory"), which changes no expectation,
+and a row that is read serves all of them. Tables are read and written by all workers without locks (Niu et al., 2011,
+"Hogwild!").
 
 Tables come flat, and their rows are padded to a whole number of vectors of the processor (`padded_width`). What the
 processor does with one vector is spelt out by a few operations on a type `Vector` of our own, because a compiler does
 not find by itself how to hold six outputs and their gradients in registers.
 
-Axes: C context words, O outputs in groups of 6, D padded width, V words, K negatives, L steps of the longest path.
+Axes: C context words (at most 2 x `PART`), O outputs in groups of 6, D padded width, V words, K negatives, L steps
+of the longest path.
 """
 
 from collections.abc import Callable
@@ -22,11 +24,16 @@ from numba import njit, types
 from numba.core import cgutils
 from numba.extending import intrinsic, models, register_model
 
+from regard.train import vocabulary
+
 MAX_SENTENCE = 10_000  # words; a longer sentence is learnt in pieces
 GROUP = 6  # outputs that are worked on at once: their rows and gradients fit the registers
 LANES = 16 if binding.get_host_cpu_features().get("avx512f") else 8  # numbers in a vector of this processor
 AHEAD = 2  # positions for which rows are fetched in advance
 FLUSH = 8  # context words whose probabilities are multiplied before they are added up
+# Context words of a wide window that are learnt at once, from the same old values: their steps of the centre's row add
+# up, and those of the 120 words of a window of 60 would throw it further at each turn. Up to twice as many stay whole.
+PART = 10
 LARGEST_SCORE = 8.0  # beyond it the sigmoid is taken as that of 8, so a term of the loss is at most 8.0003
 
 
@@ -321,39 +328,7 @@ def next_random(state):
     return state ^ (state << np.uint64(17))
 
 
-@compiled
-def alias_table(weights):
-    """Walker's method: one of V words in proportion to its weight by one random number and one look.
-
-    Args:
-        weights: float64 of shape (V,), not negative.
-
-    Returns:
-        `limits` uint64 (V,) and `others` int32 (V,): of a column drawn evenly, its own word is taken if 32 random bits
-        are below its limit, else its other.
-    """
-    size = len(weights)
-    share = weights * (size / weights.sum())
-    limits, others = np.full(size, 2**32, np.uint64), np.arange(size).astype(np.int32)
-    small, large = np.empty(size, np.int64), np.empty(size, np.int64)
-    smalls = larges = 0
-    for word in range(size):
-        if share[word] < 1:
-            small[smalls] = word
-            smalls += 1
-        else:
-            large[larges] = word
-            larges += 1
-    while smalls and larges:
-        smalls -= 1
-        low, high = small[smalls], large[larges - 1]
-        limits[low], others[low] = np.uint64(share[low] * 2.0**32), high
-        share[high] -= 1 - share[low]
-        if share[high] < 1:
-            larges -= 1
-            small[smalls] = high
-            smalls += 1
-    return limits, others
+alias_table = compiled(vocabulary.alias_table)
 
 
 @compiled
@@ -404,7 +379,7 @@ def train_chunk(
     groups = 1 + (nodes.shape[1] - 1 if tree else negatives) // GROUP
     stride = groups * GROUP
     state = np.uint64(seed)
-    old, steps = np.zeros(2 * window * width, np.float32), np.zeros(2 * window * LANES, np.float32)
+    old, steps = np.zeros(2 * PART * width, np.float32), np.zeros(2 * PART * LANES, np.float32)
     hidden, gradient = np.zeros(width, np.float32), np.zeros(width, np.float32)
     sentence, rows, hidden_row = (
         np.zeros(MAX_SENTENCE, np.int32),
@@ -459,9 +434,15 @@ def train_chunk(
             if tree:
                 first, used = 0, _lay_path(nodes[sentence[centre]], codes[sentence[centre]], chosen, signs)
             if not cbow:
-                learn_window(
-                    inputs, rows, count, inputs, outputs, chosen, first, signs, used, rate, width, old, steps, totals
-                )
+                size = count if count <= 2 * PART else PART
+                for part in range(0, count, size):
+                    taken = min(size, count - part)
+                    if part > 0:
+                        rows[:taken] = rows[part : part + taken]
+                    learn_window(
+                        inputs, rows, taken, inputs, outputs, chosen, first, signs, used, rate, width, old, steps,
+                        totals,
+                    )  # fmt: skip
                 pairs += count
                 continue
             share = np.float32(1.0 / count if mean else 1.0)
