@@ -4,49 +4,65 @@ A heading whose record is missing is left out. Nothing names the machine: of a p
 """
 
 import shlex
-import shutil
 from pathlib import Path
 from typing import Any
 
 from huggingface_hub import EvalResult, ModelCard, ModelCardData
+from huggingface_hub.errors import HFValidationError
+from huggingface_hub.utils import validate_repo_id
 
 from regard.evaluation.files import replacing
 from regard.model_cards import tables
+from regard.model_cards.citations import citation
+from regard.model_cards.diagram import architecture_diagram
+from regard.model_cards.parts import parts_table
+from regard.model_cards.pictures import CURVES, INSIDE, RESULTS, Picture, find_pictures
 from regard.model_cards.records import Records, data_id, is_builtin, is_on_hub, read_records, with_placeholder
 from regard.model_cards.texts import (
-    BIBTEX,
-    CITATION,
     LANGUAGES,
     TASK_TEXTS,
     TaskText,
     decoding,
     language_codes,
+    limits,
     snippet,
 )
-from regard.model_cards.vectors import source_of, vector_eval_results, vector_notes, vector_results, what_they_are
+from regard.model_cards.vectors import vector_eval_results, vector_notes, vector_results, what_they_are
 from regard.train.recipe import list_recipes, load_recipe
 from regard.train.sections import WORD_VECTORS
 
 TEMPLATE = Path(__file__).with_name("template.md")
+DAN_TYPE = "regard-dan"
 LICENCE = "apache-2.0"  # of the code, and of the weights that it trains
-LOSS_CURVE = "loss_curve.*"
-ATTENTION = "*attention*.*"
+PLACE = "PATH/"  # where the reader's files are
+COUNTED_FROM_LOSSES = ("loss", "perplexity", "word_perplexity", "pseudo_perplexity")
 
 
-def render_card(run_dir: str | Path, pictures: dict[str, str] | None = None) -> str:
+def render_card(
+    run_dir: str | Path,
+    pictures: dict[str, str] | None = None,
+    repo_id: str | None = None,
+    revision: str | None = None,
+) -> str:
     """The card of a run as Markdown with the Hub's metadata.
 
     Args:
         run_dir: the run's folder.
         pictures: the link for each picture's file name; a picture without one is left out. By default the names
             themselves, for a card that lies beside them.
+        repo_id: where it is published, such as `user/name`: the card then loads it from there, not from a folder.
+        revision: the branch, tag or commit that the snippet names; `main` by default.
 
     Raises:
-        ValueError: it is not a run, or a record cannot be read.
+        ValueError: it is not a run, a record cannot be read, or the id cannot be one.
     """
     records = read_records(run_dir)
+    if repo_id is not None:
+        _check_repo_id(repo_id)
+    shown = find_pictures(records)
     if pictures is None:
-        pictures = {path.name: path.name for path in _pictures(records)}
+        pictures = {picture.path.name: picture.path.name for picture in shown}
+    linked = [picture for picture in shown if picture.path.name in pictures]
     text = TASK_TEXTS.get(records.task or "", TaskText())
     measured_vectors = records.metrics.get("evaluation", {}) if records.task == WORD_VECTORS else {}
     evaluation = {} if measured_vectors else _numbers(records.metrics.get("evaluation", {}))
@@ -54,12 +70,13 @@ def render_card(run_dir: str | Path, pictures: dict[str, str] | None = None) -> 
     generated = records.task == "causal-lm"
     measured = {name for measures in evaluation.values() for name in measures}
     written = records.task == "translation" and not measured <= {"loss", "perplexity"}
-    citation, bibtex = source_of(records.config) if records.task == WORD_VECTORS else (CITATION, BIBTEX)
+    cited, bibtex = citation(records.config)
     content = {
         "name": records.name,
         "about": _about(records, text),
         "carries_code": records.carries_code,
-        "snippet": snippet(records),
+        "snippet": snippet(records, repo_id, revision),
+        "repo_id": repo_id,
         "purpose": text.purpose,
         "not_for": text.not_for,
         "results": vector_results(measured_vectors) or tables.result_table(evaluation),
@@ -69,52 +86,81 @@ def render_card(run_dir: str | Path, pictures: dict[str, str] | None = None) -> 
         "signatures": _signatures(records.metrics.get("evaluation", {})),
         "sample_note": text.samples,
         "samples": _generated(samples) if generated else tables.sample_table(samples),
-        "attention": [pictures[path.name] for path in records.pictures(ATTENTION) if path.name in pictures],
-        "loss_curve": next((pictures[p.name] for p in records.pictures(LOSS_CURVE) if p.name in pictures), None),
+        "reproduced": _evaluate(records) if records.recipe else "",
+        "result_pictures": _show(linked, RESULTS, pictures),
+        "inside": _show(linked, INSIDE, pictures),
+        "curves": _show(linked, CURVES, pictures),
         "smoothed": bool(getattr(records.config, "label_smoothing", 0)),
         "architecture": tables.architecture_table(records),
+        "diagram": architecture_diagram(records.config),
+        "parts": parts_table(records),
         "data": tables.data_table(records),
         "data_source": _data_source(records),
         "settings": tables.setting_table(records),
         "environment": tables.environment_table(records),
-        "commands": _commands(records),
-        "citation": citation,
+        "computed": tables.computing(records),
+        "command": _train_command(records),
+        "download": f"hf download {repo_id} --local-dir runs/{records.name}" if repo_id and records.recipe else "",
+        "evaluate": _evaluate(records),
+        "citation": cited,
         "bibtex": bibtex,
-        "limits": "\n".join(f"- {limit}" for limit in text.limits),
+        "limits": "\n".join(f"- {limit}" for limit in [*limits(records), *text.limits]),
         "licence": _licence(records),
     }
     card = ModelCard.from_template(_metadata(records, text, evaluation), template_path=str(TEMPLATE), **content)
     return _one_blank_line(str(card))
 
 
-def write_card(run_dir: str | Path, path: str | Path | None = None) -> Path:
-    """Writes the card; the file is complete or not there.
+def write_card(run_dir: str | Path, path: str | Path | None = None, repo_id: str | None = None) -> Path:
+    """Writes the card; each of its files is complete or not there.
 
     Args:
         run_dir: the run's folder.
         path: where to; `README.md` in the run's folder by default. Beside a card elsewhere, the pictures are copied
             into the folder `images`, under the card's name.
+        repo_id: as `render_card` takes it.
 
     Raises:
-        ValueError: it is not a run, or a record cannot be read.
+        ValueError: it is not a run, a record cannot be read, or the id cannot be one.
     """
     path = Path(run_dir) / "README.md" if path is None else Path(path)
-    records = read_records(run_dir)
-    if path.parent.resolve() == records.folder.resolve():
-        text = render_card(run_dir)
-    else:
-        links = {picture.name: f"images/{path.stem}-{picture.name}" for picture in _pictures(records)}
-        text = render_card(run_dir, links)
-        for name, link in links.items():
-            with replacing(path.parent / link) as partial:
-                shutil.copyfile(records.folder / name, partial)
-    with replacing(path) as partial:
-        partial.write_text(text, encoding="utf-8")
+    write_files(card_files(run_dir, path, repo_id))
     return path
 
 
-def _pictures(records: Records) -> list[Path]:
-    return [*records.pictures(LOSS_CURVE)[:1], *records.pictures(ATTENTION)]
+def card_files(run_dir: str | Path, path: str | Path, repo_id: str | None = None) -> dict[Path, bytes]:
+    """What `write_card` writes, the card first: each file's place and content."""
+    path, folder = Path(path), Path(run_dir)
+    if path.parent.resolve() == folder.resolve():
+        return {path: render_card(run_dir, repo_id=repo_id).encode()}
+    names = [picture.path.name for picture in find_pictures(read_records(run_dir))]
+    links = {name: f"images/{path.stem}-{name}" for name in names}
+    card = render_card(run_dir, links, repo_id).encode()
+    return {path: card} | {path.parent / link: (folder / name).read_bytes() for name, link in links.items()}
+
+
+def write_files(files: dict[Path, bytes]) -> None:
+    """Writes what `card_files` gives, the card last, so that what it links to is there."""
+    for path, content in reversed(files.items()):
+        with replacing(path) as partial:
+            partial.write_bytes(content)
+
+
+def _check_repo_id(repo_id: str) -> None:
+    try:
+        validate_repo_id(repo_id)
+    except HFValidationError as error:
+        raise ValueError(f"'{repo_id}' is no id of a repository, such as user/name: {error}") from error
+
+
+def _show(pictures: list[Picture], part: str, links: dict[str, str]) -> str:
+    """The pictures of one part of the card, with a line above each."""
+    shown = []
+    for picture in pictures:
+        if picture.kind.part == part:
+            image = f"![{picture.kind.alt}]({links[picture.path.name]})"
+            shown.append(f"{picture.kind.note}\n\n{image}" if picture.kind.note else image)
+    return "\n\n".join(shown)
 
 
 def _about(records: Records, text: TaskText) -> str:
@@ -122,6 +168,8 @@ def _about(records: Records, text: TaskText) -> str:
     names = [LANGUAGES.get(code, code) for code in languages]
     columns = records.section("data").get("columns") or {}
     what = text.what.format(*names) if names else text.what_alone
+    if records.config.model_type == DAN_TYPE:
+        what = "A deep averaging network that classifies texts"
     if records.task == WORD_VECTORS:
         what = what_they_are(records.config)
     if not names and "source" in columns and "target" in columns:  # spelling to sound, say
@@ -130,7 +178,8 @@ def _about(records: Records, text: TaskText) -> str:
         return f"{what}."
     data = records.section("data")
     source = "sentences that the package generates itself" if is_builtin(data) else data_id(data)
-    return f"{what}, trained from scratch with the Python package `regard`{f' on {source}' if source else ''}."
+    scratch = "" if tables.first_vectors(records) else " from scratch"
+    return f"{what}, trained{scratch} with the Python package `regard`{f' on {source}' if source else ''}."
 
 
 def _data_source(records: Records) -> str | None:
@@ -164,13 +213,14 @@ def _metadata(records: Records, text: TaskText, evaluation: dict[str, dict[str, 
             metric_type=name,
             metric_name=tables.METRIC_NAMES[name],
             metric_value=round(value, 4),
+            metric_args=_metric_args(records, split, name),
         )
         for split, measures in evaluation.items()
         for name, value in measures.items()
         if source and text.pipeline and name in tables.METRIC_NAMES
     ]
     if records.task == WORD_VECTORS and text.pipeline:
-        results = vector_eval_results(records.metrics.get("evaluation", {}), text.pipeline)
+        results = vector_eval_results(records.metrics.get("evaluation", {}), text.pipeline, _evaluate(records))
     return ModelCardData(
         language=language_codes(records) or None,
         license=LICENCE if records.recipe else None,
@@ -182,6 +232,21 @@ def _metadata(records: Records, text: TaskText, evaluation: dict[str, dict[str, 
         model_name=records.name,
         eval_results=results or None,
     )
+
+
+def _metric_args(records: Records, split: str, name: str) -> dict[str, Any]:
+    """How a value was measured: the command that does so again, the settings of generation, the metric's own."""
+    generated = records.task == "translation" and name not in COUNTED_FROM_LOSSES
+    signature = records.metrics["evaluation"][split].get(f"{name}_signature")
+    return {
+        "command": _evaluate(records, split),
+        **(decoding(records) if generated else {}),
+        **({"signature": signature} if signature else {}),
+    }
+
+
+def _evaluate(records: Records, split: str | None = None) -> str:
+    return shlex.join(["regard", "evaluate", f"runs/{records.name}", *(["--split", split] if split else [])])
 
 
 def _numbers(evaluation: dict[str, dict[str, Any]]) -> dict[str, dict[str, float]]:
@@ -228,14 +293,17 @@ def _generated(samples: list[dict[str, str]]) -> str:
     return "\n\n".join(f"{fence}text\n{sample['source']}{sample['prediction']}\n{fence}" for sample in samples)
 
 
-def _commands(records: Records) -> str | None:
-    """The commands that make the run again: by the recipe of that name that comes with the package, with what differs
+def _train_command(records: Records) -> str | None:
+    """The command that makes the run again: by the recipe of that name that comes with the package, with what differs
     from it, else by the run's own recipe."""
     if not records.recipe:
         return None
     shipped = [name for name in list_recipes() if name.rpartition("/")[2] == records.name]
     ours = _flat(records.recipe)
-    recipe, chosen = "recipe.yaml", [key for key, value in ours.items() if with_placeholder(value) != value]
+    recipe, chosen = (
+        "recipe.yaml",
+        [key for key, value in ours.items() if str(with_placeholder(value)).startswith(PLACE)],
+    )
     if shipped:
         theirs = _flat(load_recipe(shipped[0]).to_dict())
         differing = [key for key in ours if key not in theirs or ours[key] != theirs[key]]
@@ -243,8 +311,7 @@ def _commands(records: Records) -> str | None:
         if len(differing) <= 12:
             recipe, chosen = shipped[0], differing
     settings = [f"{key}={_value(with_placeholder(ours.get(key)))}" for key in chosen]
-    train = shlex.join(["regard", "train", recipe, *settings])
-    return f"{train}\nregard evaluate {shlex.quote(f'runs/{records.name}')}"
+    return shlex.join(["regard", "train", recipe, *settings])
 
 
 def _flat(values: dict[str, Any], prefix: str = "") -> dict[str, Any]:

@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from regard.model_cards.records import Records, split_sources
+from regard.model_cards.records import Records, split_sources, without_machine
 from regard.train.callbacks import duration
 from regard.train.sections import WORD_VECTORS
 
@@ -115,12 +115,22 @@ def architecture_table(records: Records) -> str:
         ("positions", getattr(config, "position_embedding_type", None)),
         ("vocabulary", number(getattr(config, "vocab_size", None))),
         ("tokenizer", _tokenizer(records.section("tokenizer"))),
+        ("embeddings begun from", first_vectors(records)),
         (
             "embeddings tied to the output",
             None if records.task == WORD_VECTORS else {True: "yes", False: "no"}.get(config.tie_word_embeddings),
         ),
     ]
     return table(["", ""], [row for row in rows if row[1] not in (None, "None")])
+
+
+def first_vectors(records: Records) -> str | None:
+    """The word vectors that the token embeddings began from, and of how many tokens; None where they were drawn."""
+    start = records.metrics.get("model", {}).get("embeddings")
+    if not start:
+        return None
+    tokens = start["found"] + start["missing"]
+    return f"{without_machine(start['source'])}: {number(start['found'])} of {number(tokens)} tokens"
 
 
 def _vector_fields(config: Any) -> list[tuple[str, Any]]:
@@ -212,6 +222,9 @@ def sample_table(samples: list[dict[str, str]]) -> str:
 def environment_table(records: Records) -> str:
     training, place = records.metrics.get("training", {}), records.metrics.get("environment", {})
     smoothed = bool(getattr(records.config, "label_smoothing", 0))
+    unit = "nats, with smoothed labels" if smoothed else "nats"
+    if "pairs" in training:  # GloVe
+        unit = "weighted squared error of a pair"
     steps = training.get("averaged_checkpoints")
     versions = [f"{name} {place[name]}" for name in ("python", "torch", "transformers", "regard") if place.get(name)]
     rows = [
@@ -220,13 +233,12 @@ def environment_table(records: Records) -> str:
         ("epochs", training.get("epochs")),
         ("words", training.get("words")),
         ("words per second", round(training.get("words_per_second") or 0)),
+        ("pairs", training.get("pairs")),
+        ("pairs per second", round(training.get("pairs_per_second") or 0)),
         ("workers", training.get("workers")),
         ("tokens", training.get("tokens")),
         ("tokens per second", round(training.get("tokens_per_second") or 0)),
-        (
-            "last training loss (nats, with smoothed labels)" if smoothed else "last training loss (nats)",
-            training.get("final_loss"),
-        ),
+        (f"last training loss ({unit})", training.get("final_loss")),
         ("weights", f"mean of the checkpoints at steps {', '.join(map(number, steps))}" if steps else None),
         ("GPU", place.get("gpu")),
         ("processor", place.get("cpu")),
@@ -235,3 +247,24 @@ def environment_table(records: Records) -> str:
         ("date", place.get("date")),
     ]
     return table(["", ""], [(name, number(value)) for name, value in rows if value])
+
+
+def computing(records: Records) -> str:
+    """On what the training ran and for how long, as an estimate of its emissions takes it; empty where that is not
+    known."""
+    training, place = records.metrics.get("training", {}), records.metrics.get("environment", {})
+    hardware = place.get("gpu") or place.get("cpu")
+    if not training.get("seconds") or not hardware:
+        return ""
+    processes = training.get("processes") or 1
+    threads = training.get("workers") or place.get("threads")  # of each process
+    if place.get("gpu"):
+        on = f"{processes} × {hardware}"
+    else:
+        on = f"{hardware}, {_threads(processes, threads)}" if threads else hardware
+    return f"{training['seconds'] / 3600:,.2f} hours on {on}"
+
+
+def _threads(processes: int, threads: int) -> str:
+    each = f"{threads} thread{'' if threads == 1 else 's'}"
+    return each if processes == 1 else f"{processes} processes of {each}"

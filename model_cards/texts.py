@@ -39,16 +39,6 @@ class TaskText:
 
 _BASE = TaskText()
 
-CITATION = "The architecture goes back to *Attention Is All You Need*:"
-BIBTEX = r"""@inproceedings{vaswani2017attention,
-  title     = {Attention Is All You Need},
-  author    = {Vaswani, Ashish and Shazeer, Noam and Parmar, Niki and Uszkoreit, Jakob and Jones, Llion and
-               Gomez, Aidan N. and Kaiser, {\L}ukasz and Polosukhin, Illia},
-  booktitle = {Advances in Neural Information Processing Systems 30},
-  year      = {2017},
-  url       = {https://arxiv.org/abs/1706.03762}
-}"""
-
 LANGUAGES = {
     "cs": "Czech",
     "de": "German",
@@ -142,26 +132,48 @@ TASK_TEXTS = {
 }
 
 
-def snippet(records: Records) -> str:
-    """Python that loads the run and uses it, to be pasted as it is."""
+def snippet(records: Records, repo_id: str | None = None, revision: str | None = None) -> str:
+    """Python that loads the run, from its folder or from the Hub, and uses it: to be pasted as it is."""
     text = TASK_TEXTS.get(records.task or "", _BASE)
     samples = records.metrics.get("samples") or [{}]
     source = samples[0].get("source") or "Once upon a time"
     settings = "".join(f", {key}={value}" for key, value in decoding(records).items())
-    loading = "path, trust_remote_code=True" if records.carries_code else "path"
-    filled = [line.replace("{text}", repr_text(source)).replace("{settings}", settings) for line in text.use]
     words = records.task == WORD_VECTORS  # which need no tokenizer
+    place = [f"path = {repr_text(f'runs/{records.folder.resolve().name}')}  # the run's folder, or its id on the Hub"]
+    if repo_id is not None:
+        pin = "  # better the id of a commit, which never changes"
+        place = [f"path = {repr_text(repo_id)}", f"revision = {repr_text(revision or 'main')}{pin}"]
+    arguments = ["path", *(["revision=revision"] if repo_id is not None else [])]
+    loading = ", ".join([*arguments, *(["trust_remote_code=True"] if records.carries_code else [])])
+    filled = [line.replace("{text}", repr_text(source)).replace("{settings}", settings) for line in text.use]
     return "\n".join(
         [
             f"from transformers import {text.auto_class}{'' if words else ', AutoTokenizer'}",
             "",
-            f"path = {repr_text(f'runs/{records.folder.resolve().name}')}  # the run's folder, or its id on the Hub",
+            *place,
             *([] if words else [f"tokenizer = AutoTokenizer.from_pretrained({loading})"]),
             f"model = {text.auto_class}.from_pretrained({loading})",
             "",
             *filled,
         ]
     )
+
+
+def limits(records: Records) -> list[str]:
+    """What the records say of how much text it has seen at once."""
+    data, config = records.section("data"), records.config
+    if records.task == "translation" and {"max_source_length", "max_target_length"} <= data.keys():
+        lengths = data["max_source_length"], data["max_target_length"]
+        found = [f"It was trained on sources of up to {lengths[0]:,} tokens and targets of up to {lengths[1]:,}."]
+    elif records.task in ("causal-lm", "masked-lm") and data.get("block_size"):
+        found = [f"It was trained on pieces of up to {data['block_size']:,} tokens: longer ones are new to it."]
+    elif records.task == "sequence-classification" and data.get("max_length"):
+        found = [f"It was trained on the first {data['max_length']:,} tokens of a text."]
+    else:
+        found = []
+    if getattr(config, "position_embedding_type", None) == "learned":
+        found.append(f"It has positions for {config.max_position_embeddings:,} tokens, and reads no more.")
+    return found
 
 
 def decoding(records: Records) -> dict[str, int | float]:

@@ -35,12 +35,21 @@ _HOMES = {
     ),
     "regard.evaluation.generation": ("load_run", "translate", "generate_text"),
     "regard.evaluation.attention_pictures": ("plot_attention",),
+    "regard.evaluation.vectors_report": ("evaluate_vectors", "read_sets"),
+    "regard.evaluation.word_neighbours": ("nearest_neighbours",),
+    "regard.evaluation.vector_pictures": ("plot_vectors", "plot_analogies", "plot_one_hot"),
     "regard.train.run_pictures": ("plot_run_curves", "plot_run_lengths", "plot_run_positions"),
+    "regard.train.corpus": ("number_sentences",),
+    "regard.train.vocabulary": ("update_vocabulary",),
+    "regard.train.word2vec": ("train_word2vec",),
+    "regard.train.glove": ("train_glove",),
     "regard.train.recipe": ("Recipe", "RecipeError", "load_recipe", "list_recipes"),
     "regard.train.run": ("train_recipe",),
     "regard.train.sweep": ("sweep",),
     "regard.train.evaluate": ("evaluate_run",),
     "regard.model_cards.card": ("write_card",),
+    "regard.model_cards.check": ("check_folder",),
+    "regard.model_cards.publish": ("publish",),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 _NAMES_AT_HOME = {"train_recipe": "train"}  # here `train` is the subpackage, so the function needs a name of its own
@@ -50,7 +59,12 @@ __all__ = ["__version__", *_HOME_OF]
 if TYPE_CHECKING:
     from regard.evaluation.attention_pictures import plot_attention
     from regard.evaluation.generation import generate_text, load_run, translate
+    from regard.evaluation.vector_pictures import plot_analogies, plot_one_hot, plot_vectors
+    from regard.evaluation.vectors_report import evaluate_vectors, read_sets
+    from regard.evaluation.word_neighbours import nearest_neighbours
     from regard.model_cards.card import write_card
+    from regard.model_cards.check import check_folder
+    from regard.model_cards.publish import publish
     from regard.modeling import (
         DANConfig,
         DANForSequenceClassification,
@@ -74,11 +88,15 @@ if TYPE_CHECKING:
         WordVectors,
         load_word_vectors,
     )
+    from regard.train.corpus import number_sentences
     from regard.train.evaluate import evaluate_run
+    from regard.train.glove import train_glove
     from regard.train.recipe import Recipe, RecipeError, list_recipes, load_recipe
     from regard.train.run import train as train_recipe
     from regard.train.run_pictures import plot_run_curves, plot_run_lengths, plot_run_positions
     from regard.train.sweep import sweep
+    from regard.train.vocabulary import update_vocabulary
+    from regard.train.word2vec import train_word2vec
 
 
 def __getattr__(name: str) -> Any:

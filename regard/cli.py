@@ -7,6 +7,7 @@ failed) or 2 (the call was wrong). An error is one sentence on standard error; R
 import contextlib
 import json
 import logging
+import math
 import os
 import sys
 import traceback
@@ -275,6 +276,8 @@ def evaluate(
     given = {kind: several for kind, several in files.items() if several}
     from regard.train.records import holds_vectors
 
+    if not Path(run).exists():
+        raise CallError(f"There is no run or file of word vectors at '{run}'.")
     if holds_vectors(run):
         _refuse(_given(split=split) | settings, f"'{run}' holds word vectors")
         _evaluate_vectors(run, overrides or [], given, word_settings, as_json)
@@ -294,7 +297,9 @@ def evaluate(
 
 def _refuse(settings: dict[str, Any], reason: str) -> None:
     if settings:
-        raise CallError(f"--{next(iter(settings)).replace('_', '-')} does not fit: {reason}.")
+        name, value = next(iter(settings.items()))
+        option = "keep-case" if name == "fold_case" and not value else name.replace("_", "-")
+        raise CallError(f"--{option} does not fit: {reason}.")
 
 
 def _evaluate_vectors(
@@ -339,19 +344,59 @@ def _first_sentence(recipe: str) -> str:
 
 @app.command(rich_help_panel=SHARE, epilog="Example: regard card runs/multi30k-de-en")
 def card(
-    run: RunArgument,
-    output: Annotated[str | None, typer.Option(help="Where to; by default README.md in the run's folder.")] = None,
+    run: Annotated[str, typer.Argument(metavar="RUN", help="The folder of a run; with --check, that of all runs.")],
+    output: Annotated[
+        str | None,
+        typer.Option(
+            help="Where to; by default README.md in the run's folder. With --check the folder of the cards, by "
+            "default the package's own."
+        ),
+    ] = None,
+    repo: Annotated[
+        str | None, typer.Option(metavar="USER/NAME", help="The repository on the Hub that the card loads from.")
+    ] = None,
+    pictures: Annotated[
+        bool, typer.Option("--pictures", help="First draw the attention or the words that the run has no picture of.")
+    ] = False,
+    check: Annotated[
+        bool,
+        typer.Option("--check", help="Write nothing: compare the cards of the package's recipes with their runs."),
+    ] = False,
+    rewrite: Annotated[bool, typer.Option("--rewrite", help="With --check: write those that differ.")] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Write a run's model card from what the run recorded."""
+    """Write a run's model card from what the run recorded, or tell which of the cards that are kept are stale."""
+    if check:
+        _refuse(_given(repo=repo, pictures=pictures or None), "--check looks at the cards that are kept")
+        _check_cards(run, output, rewrite, as_json)
+        return
+    _refuse(_given(rewrite=rewrite or None), "it goes with --check")
     with _results_alone(as_json):
         from regard.model_cards.card import write_card
+        from regard.model_cards.pictures import draw_pictures
 
-        path = write_card(run, output)
+        drawn = draw_pictures(run) if pictures else []
+        path = write_card(run, output, repo)
     if as_json:
-        _print_json({"card": str(path)})
+        _print_json({"card": str(path), "drawn": [str(picture) for picture in drawn]})
     else:
-        typer.echo(f"Wrote {path}")
+        for written in [*drawn, path]:
+            typer.echo(f"Wrote {written}")
+
+
+def _check_cards(runs: str, cards: str | None, rewrite: bool, as_json: bool) -> None:
+    with _results_alone(as_json):
+        from regard.model_cards.stale import CARDS, check_cards
+
+        states = check_cards(runs, CARDS if cards is None else cards, rewrite)
+    if as_json:
+        _print_json([vars(s) | {"card": str(s.card), "run": s.run and str(s.run)} for s in states])
+    else:
+        _write("".join(f"{state}\n" for state in states), None)
+    stale = [state.card.name for state in states if state.fails]
+    if stale:
+        typer.echo(f"regard: {', '.join(stale)}: not as the runs say; --rewrite writes the cards again.", err=True)
+        raise typer.Exit(1)
 
 
 # --- input, output and exit status -----------------------------------------------------------------------------------
@@ -398,7 +443,16 @@ def _write(text: str, path: Path | None) -> None:
 
 
 def _print_json(result: Any) -> None:
-    _write(json.dumps(result, ensure_ascii=False, indent=2, default=str) + "\n", None)
+    """Strict JSON: what is no number, as the loss of a training that diverged, is null."""
+    _write(json.dumps(_strict(result), ensure_ascii=False, indent=2, allow_nan=False) + "\n", None)
+
+
+def _strict(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _strict(one) for key, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [_strict(one) for one in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def _print_results(evaluation: dict[str, dict[str, Any]], of_vectors: bool = False) -> None:
@@ -411,6 +465,11 @@ def _print_results(evaluation: dict[str, dict[str, Any]], of_vectors: bool = Fal
         numbers = {name: value for name, value in measures.items() if not name.endswith("_signature")}
         shown = (f"{k} {v:.4g}" if isinstance(v, float) else f"{k} {v}" for k, v in numbers.items())
         _write(f"{split}: {', '.join(shown)}\n", None)
+
+
+def _say_error(sentence: str) -> None:
+    if _is_main_process():
+        print(f"regard: {sentence}", file=sys.stderr)
 
 
 def _is_wrong_call(error: Exception) -> bool:
@@ -443,10 +502,11 @@ def main() -> None:
         sentence = " ".join(str(error).split()) or type(error).__name__
         if not wrong_call:
             sentence = f"{type(error).__name__}: {sentence} (REGARD_DEBUG=1 shows where)"
-        if _is_main_process():
-            print(f"regard: {sentence}", file=sys.stderr)
+        _say_error(sentence)
         sys.exit(2 if wrong_call else 1)
 
 
-import regard.plot_commands  # noqa: E402, F401  (last, since they add their verbs to `app`)
+import regard.app_commands  # noqa: E402, F401  (last, since they add their verbs to `app`)
+import regard.plot_commands  # noqa: E402, F401
+import regard.share_commands  # noqa: E402, F401
 import regard.vector_commands  # noqa: E402, F401

@@ -1,82 +1,22 @@
 """The model card: rendered from hand-made records of runs with tiny real models."""
 
-import json
 import os
 import re
 import subprocess
 import sys
 
 import pytest
-import torch
-from huggingface_hub import ModelCard
+import yaml
+from huggingface_hub import EvalResult, ModelCard, ModelCardData
+from huggingface_hub.repocard_data import model_index_to_eval_results
 
 from regard.evaluation.curves import plot_history
 from regard.evaluation.generation import load_run, translate
 from regard.model_cards.card import render_card, write_card
-from regard.modeling import (
-    TransformerConfig,
-    TransformerDecoderConfig,
-    TransformerDecoderForCausalLM,
-    TransformerEncoderConfig,
-    TransformerEncoderForMaskedLM,
-    TransformerEncoderForSequenceClassification,
-    TransformerForConditionalGeneration,
-)
 from regard.train.evaluate import generation
 from regard.train.recipe import load_recipe
-from regard.train.tokenization import TASK_OPTIONS, train_tokenizer
 
-SIZES = {"hidden_size": 16, "num_attention_heads": 2, "intermediate_size": 24}
-BLEU = "nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp|version:2.6.0"
-METRICS = {
-    "recipe": "multi30k-de-en",
-    "environment": {
-        "python": "3.11.9", "torch": "2.13.0+cpu", "transformers": "5.24.0", "regard": "0.1.0",
-        "cpu": "A Processor", "cores": 2, "threads": 1, "date": "2026-11-28",
-    },
-    "data": {
-        "train": {"rows": 29000, "examples": 28990, "tokens": 912345, "dropped": 10, "pad_share": 0.04},
-        "validation": {"rows": 1014, "examples": 1014, "tokens": 30001, "truncated": 2, "pad_share": None},
-        "test:2016_flickr": {"rows": 1000, "examples": 1000, "tokens": 29876, "dropped": 0, "truncated": 0},
-    },
-    "model": {"parameters": 7654321, "class": "TransformerForConditionalGeneration"},
-    "training": {
-        "seconds": 1440.3, "steps": 3804, "epochs": 8.0, "tokens": 7211111, "tokens_per_second": 5006.7,
-        "final_loss": 2.3456, "averaged_checkpoints": [3000, 3804],
-    },
-    "evaluation": {
-        "validation": {"loss": 1.7345, "perplexity": 5.6662},
-        "test:2016_flickr": {"loss": 1.7, "perplexity": 5.4739, "bleu": 36.4567, "bleu_signature": BLEU},
-    },
-    "samples": [{"source": 'Ein Mann | mit "Hut".', "target": "A man.\nYes.", "prediction": "A *man* <b>."}],
-}  # fmt: skip
-
-
-def make_run(folder, task="translation", recipe=None, metrics=METRICS, overrides=()):
-    """A run's folder with a tiny random model of its task, a tokenizer and these records."""
-    torch.manual_seed(0)
-    kind = "wordpiece" if task == "sequence-classification" else "byte-bpe"
-    size = 45 if kind == "wordpiece" else 280
-    tokenizer = train_tokenizer(["Ein Mann mit Hut. A man with a hat."] * 3, kind, size, **TASK_OPTIONS[task])
-    config = {"vocab_size": len(tokenizer), **SIZES}
-    model = {
-        "translation": lambda: TransformerForConditionalGeneration(
-            TransformerConfig(encoder_layers=1, decoder_layers=2, **config)
-        ),
-        "causal-lm": lambda: TransformerDecoderForCausalLM(TransformerDecoderConfig(num_hidden_layers=1, **config)),
-        "masked-lm": lambda: TransformerEncoderForMaskedLM(TransformerEncoderConfig(num_hidden_layers=1, **config)),
-        "sequence-classification": lambda: TransformerEncoderForSequenceClassification(
-            TransformerEncoderConfig(num_hidden_layers=1, **config)
-        ),
-    }[task]()
-    folder.mkdir(parents=True, exist_ok=True)
-    model.save_pretrained(folder)
-    tokenizer.save_pretrained(folder)
-    if recipe is not None:
-        load_recipe(recipe, overrides).save(folder / "recipe.yaml")
-    if metrics is not None:
-        (folder / "metrics.json").write_text(json.dumps(metrics))
-    return folder
+from .card_runs import BLEU, METRICS, make_run
 
 
 @pytest.fixture(scope="module")
@@ -120,11 +60,72 @@ def test_metadata(run):
     assert not data.datasets  # local files are no data set of the Hub
 
 
+def test_each_value_says_how_it_was_measured(run):
+    results = {(r.dataset_split, r.metric_type): r.metric_args for r in ModelCard(render_card(run)).data.eval_results}
+    command = "regard evaluate runs/multi30k-de-en --split"
+    assert results["validation", "loss"] == {"command": f"{command} validation"}
+    assert results["2016_flickr", "perplexity"] == {"command": f"{command} test:2016_flickr"}
+    assert results["2016_flickr", "bleu"] == {
+        "command": f"{command} test:2016_flickr", "num_beams": 5, "max_new_tokens": 128, "signature": BLEU,
+    }  # fmt: skip
+
+
+def test_the_metadata_is_a_fixed_point(run, tmp_path):
+    """Written, loaded and written again by the Hub's own classes, nothing is lost or changed."""
+    path = write_card(run, tmp_path / "card.md")
+    card = ModelCard.load(path)
+    again = ModelCardData(**card.data.to_dict())
+    assert again.to_dict() == card.data.to_dict()
+    assert str(ModelCard(str(card))) == str(card)
+    assert str(card) == path.read_text()
+    block = yaml.safe_load(path.read_text().split("---\n")[1])
+    assert block == card.data.to_dict()
+    name, results = model_index_to_eval_results(block["model-index"])
+    assert (name, results) == ("multi30k-de-en", card.data.eval_results)
+    assert results[0] == EvalResult(
+        task_type="translation",
+        dataset_type="unknown",
+        dataset_name="multi30k",
+        dataset_split="validation",
+        metric_type="loss",
+        metric_name="loss (nats)",
+        metric_value=1.7345,
+        metric_args={"command": "regard evaluate runs/multi30k-de-en --split validation"},
+    )
+
+
+def test_tables_are_whole(run):
+    """Each row of a table has as many cells as its header, whatever stands in them."""
+    text = re.sub(r"```.*?```", "", render_card(run), flags=re.S)
+    tables = re.findall(r"(?:^\|.*\n)+", text, flags=re.M)
+    assert len(tables) == 7
+    for table in tables:
+        assert len({len(re.findall(r"(?<!\\)\|", row)) for row in table.splitlines()}) == 1, table
+
+
+def test_a_repository_on_the_hub(run, tmp_path, monkeypatch, capsys):
+    """The card of a repository loads from there; here a folder of that name stands for it."""
+    text = render_card(run, repo_id="somebody/some-model")
+    assert 'path = "somebody/some-model"\nrevision = "main"  # better the id of a commit' in text
+    assert text.count("from_pretrained(path, revision=revision, trust_remote_code=True)") == 2
+    assert "`hf download somebody/some-model --local-dir runs/multi30k-de-en`" in text
+    assert "The repository carries the model's code" in text
+    assert "pin a commit" in text
+    assert 'revision = "v1.0"' in render_card(run, repo_id="somebody/some-model", revision="v1.0")
+    (tmp_path / "somebody").mkdir()
+    (tmp_path / "somebody" / "some-model").symlink_to(run)
+    monkeypatch.chdir(tmp_path)
+    exec(re.search(r"```python\n(.*?)```", text, flags=re.S)[1], {})
+    assert capsys.readouterr().out
+    with pytest.raises(ValueError, match="'a/b/c' is no id of a repository, such as user/name"):
+        render_card(run, repo_id="a/b/c")
+
+
 def test_every_heading_with_its_record(run):
     text = render_card(run)
     assert headings(text) == [
-        "Use", "Results", "Samples", "What it looks at", "Model", "Data", "Training", "Time and environment",
-        "Run it again", "Limits", "Licence", "Citation",
+        "Use", "Results", "Samples", "What it looks like inside", "Model", "Data", "Training",
+        "Time, environment and carbon", "Run it again", "Limits", "Licence", "Citation",
     ]  # fmt: skip
     for part in (
         "translates from German to English",
@@ -142,7 +143,11 @@ def test_every_heading_with_its_record(run):
         "![Training and validation loss by step](loss_curve.png)",
         "![Cross-attention](cross_attention.png)",
         r'| Ein Mann \| mit "Hut". | A man. Yes. | A \*man\* &lt;b>. |',
-        "regard evaluate runs/multi30k-de-en",
+        "`regard evaluate runs/multi30k-de-en` measures this again.",
+        "The training took 0.40 hours on A Processor, 1 thread. Power was not measured, so no emissions are stated",
+        "- It was trained on sources of up to 128 tokens and targets of up to 128.",
+        "│ cross-attention, 2 heads of 8 ",
+        "| token embeddings, also of the output layer | 4,480 |",
         "Vaswani, Ashish",
     ):
         assert part in text
@@ -243,8 +248,10 @@ def test_what_is_missing_is_left_out(tmp_path):
     assert headings(text) == ["Use", "Model", "Limits", "Citation"]
     assert "from scratch" not in text
     assert "carries the model's code" in text
-    assert "parameters" not in text
+    assert not re.search(r"\| parameters \| \d", text)  # of the record; the parts are counted in the weights
     assert "# bare" in text
+    assert "measures this again" not in text
+    assert "emissions" not in text
     data = ModelCard(text).data
     assert data.eval_results is None
     assert data.license is None
@@ -252,7 +259,7 @@ def test_what_is_missing_is_left_out(tmp_path):
 
     partly = {"recipe": "some", "training": {"steps": 7, "final_loss": None}, "evaluation": {}, "samples": []}
     text = render_card(make_run(tmp_path / "partly", metrics=partly))
-    assert headings(text) == ["Use", "Model", "Time and environment", "Limits", "Citation"]
+    assert headings(text) == ["Use", "Model", "Time, environment and carbon", "Limits", "Citation"]
     assert "| steps | 7 |" in text
     assert "loss" not in text
 

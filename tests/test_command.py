@@ -68,6 +68,22 @@ def test_argument_file_input_and_python_give_the_same(folder):
     assert [i for i, line in enumerate(lines) if line == ""] == [1, 4, 7]
 
 
+def test_a_run_of_word_vectors_says_its_result_alone(folder):
+    """No bar of the weights among it: `command` sees that standard error is empty."""
+    words = ["madrid", "france", "spain", "paris", "oslo", "norway"]
+    Word2VecModel.from_vocabulary(words, [6, 5, 4, 3, 2, 1]).save_pretrained(folder / "runs" / "words")
+    (folder / "pairs.tsv").write_text("madrid\tspain\t9\noslo\tnorway\t8\nparis\toslo\t3\n", "utf-8")
+    assert b"3 of 3" in command(folder, "evaluate", "runs/words", "--similarity", "pairs.tsv")
+    assert b"paris" in command(folder, "neighbours", "runs/words", "- oslo + madrid")
+    for picture in (
+        ["vectors", *words, "--method", "pca"],
+        ["one-hot", *words],
+        ["analogies", "oslo:norway", "paris:france"],
+    ):
+        what, *rest = picture
+        assert command(folder, "plot", what, "runs/words", *rest, "-o", "words.png") == b"Wrote words.png\n"
+
+
 def test_json_and_n_best(folder):
     run = "runs/demo"
     (pair,) = json.loads(command(folder, "translate", run, "The cat slept.", "--json", *SHORT))
