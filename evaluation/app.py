@@ -55,7 +55,7 @@ def build_page(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, title
         text = gradio.Textbox(begins, label=label, lines=2, elem_id="text")
         ask = gradio.Button(button, variant="primary", elem_id="ask")
         if kind == "translate":
-            outputs = [gradio.Textbox(label="Translation", elem_id="answer"), gradio.Plot(label="Alignment")]
+            outputs = [gradio.Textbox(label="Translation", elem_id="answer"), gradio.Plot(show_label=False)]
 
             def answer(text: str) -> Any:
                 return translation_and_alignment(model, tokenizer, text)

@@ -322,7 +322,7 @@ class TransformerDecoderForSequenceClassification(TransformerDecoderPreTrainedMo
             last = hidden_states[:, -1]  # (B, D)
         else:
             positions = torch.arange(attention_mask.shape[1], device=hidden_states.device)
-            rows = torch.arange(len(hidden_states), device=hidden_states.device)
+            rows = torch.arange(hidden_states.shape[0], device=hidden_states.device)
             last = hidden_states[rows, (positions * attention_mask.to(positions)).argmax(-1)]  # (B, D)
         logits = self.score(self.dropout(last))  # (B, labels)
 

@@ -225,7 +225,7 @@ class TransformerEncoderForSequenceClassification(TransformerEncoderPreTrainedMo
         if attention_mask is None:
             first = hidden_states[:, 0]  # (B, D)
         else:
-            rows = torch.arange(len(hidden_states), device=hidden_states.device)
+            rows = torch.arange(hidden_states.shape[0], device=hidden_states.device)
             first = hidden_states[rows, attention_mask.to(hidden_states.device).long().argmax(-1)]  # (B, D)
         logits = self.classifier(first)  # (B, labels)
 

@@ -9,11 +9,13 @@ from pathlib import Path
 import pytest
 import torch
 
-from regard.benchmarks import training_speed, vector_files, word_vectors
+from regard.benchmarks import training_speed, vector_files, word_vector_recipes, word_vectors
 from regard.benchmarks.ingredients import collect
 from regard.benchmarks.peers import SHAPES, blocks, decoders, encoder_decoders, pairs
 from regard.benchmarks.report import markers, write_part
 from regard.benchmarks.training_speed import main, real_tokens
+from regard.modeling import Word2VecModel
+from regard.train.records import environment
 
 TINY = SHAPES["tiny"]
 
@@ -211,3 +213,35 @@ def test_vector_files_are_read_by_both(tmp_path):
     assert [each["format"] for each in found["results"]] == ["text", "binary"]
     assert [each["largest_difference"] for each in found["results"]] == [0.0, 0.0]
     assert "| text |" in readme.read_text(encoding="utf-8")
+
+
+def test_recipes_of_word_vectors_are_put_side_by_side(tmp_path, capsys):
+    """The right answers are laid into the vectors: paris = madrid - spain + france, and queen is nearer to man."""
+    words = ["madrid", "spain", "france", "paris", "king", "man", "woman", "queen"]
+    model = Word2VecModel.from_vocabulary(words, [9, 8, 7, 6, 5, 4, 3, 2], hidden_size=4)
+    rows = [
+        [1, 1, 0, 0],
+        [0, 1, 0, 0],
+        [0, 0, 1, 0],
+        [1, 0, 1, 0],
+        [0, 0, 1, 1],
+        [0, 1, 0, 1],
+        [1, 0, 0, 1],
+        [1, 0, 1, 1],
+    ]
+    model.in_embeddings.weight.data.copy_(torch.tensor(rows, dtype=torch.float32))
+    model.save_pretrained(tmp_path / "ours")
+    measures = {"pairs": {"kind": "similarity", "spearman": 0.25}}
+    metrics = {"training": {"epochs": 2.0, "seconds": 3.0}, "evaluation": measures, "environment": environment()}
+    (tmp_path / "ours" / "metrics.json").write_text(json.dumps(metrics), encoding="utf-8")
+    questions = ["madrid - spain + france = paris", "king + woman = lufthansa", "frog + king = toad"]
+    command = [str(tmp_path / "ours"), "--out", str(tmp_path), "--questions", *questions]
+    assert word_vector_recipes.main(command) == 0
+    shown = capsys.readouterr().out
+    assert "| ours | 4 | 5 | 2 | 3 | 0.250 |" in shown
+    assert "| madrid - spain + france = paris | **1**: paris, " in shown
+    assert "| king + woman = lufthansa | too rare: queen, " in shown
+    assert "| frog + king = toad | a word is missing |" in shown
+    with pytest.raises(SystemExit):
+        word_vector_recipes.main([str(tmp_path), "--out", str(tmp_path)])
+    assert "There is no finished run in" in capsys.readouterr().err
