@@ -262,7 +262,8 @@ def computing(records: Records) -> str:
         on = f"{processes} × {hardware}"
     else:
         on = f"{hardware}, {_threads(processes, threads)}" if threads else hardware
-    return f"{training['seconds'] / 3600:,.2f} hours on {on}"
+    hours = training["seconds"] / 3600
+    return f"{f'{hours:,.2f}' if hours >= 0.005 else f'{hours:.1g}'} hours on {on}"
 
 
 def _threads(processes: int, threads: int) -> str:

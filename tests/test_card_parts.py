@@ -268,6 +268,7 @@ def test_sets_of_words_stay_apart_in_the_metadata():
         ({"cpu": "C", "threads": 4}, {"seconds": 5400}, "1.50 hours on C, 4 threads"),
         ({"cpu": "C", "threads": 1}, {"seconds": 3600, "processes": 2}, "1.00 hours on C, 2 processes of 1 thread"),
         ({"cpu": "C", "threads": 1}, {"seconds": 36, "workers": 8}, "0.01 hours on C, 8 threads"),
+        ({"cpu": "C", "threads": 1}, {"seconds": 13}, "0.004 hours on C, 1 thread"),
         ({"cpu": "C", "gpu": "G", "threads": 4}, {"seconds": 1800, "processes": 2}, "0.50 hours on 2 × G"),
         ({"cpu": "C"}, {}, ""),
         ({}, {"seconds": 5400}, ""),
