@@ -22,7 +22,7 @@ from regard.model_cards import elsewhere
 from regard.model_cards.carried_code import CONFIG, check_code, code_files, mapped, read_config
 from regard.model_cards.contents import MAX_FILE_BYTES, check_contents
 from regard.model_cards.findings import CheckReport, Finding
-from regard.model_cards.hub import download
+from regard.model_cards.hub import download, say
 from regard.model_cards.metadata import CARD, check_card
 from regard.model_cards.staging import is_run, relative_files, stage
 from regard.train.callbacks import quiet_libraries
@@ -107,6 +107,7 @@ def check_files(
     elif unsafe:
         report.notes.append("It was not loaded: see to what was found first.")
     else:
+        say("Loading it offline, in another process that cannot import regard.")
         with tempfile.TemporaryDirectory(prefix="regard-load-", dir=scratch) as place:
             _check_loading(folder, Path(place), report)
     return report

@@ -502,6 +502,8 @@ def load_word_vectors(
     path = Path(path)
     if limit is not None and limit < 1:
         raise ValueError(f"limit={limit} must be at least 1.")
+    if not path.exists():
+        raise FileNotFoundError(f"There is no run or file of word vectors at '{path}'.")
     if not path.is_dir():
         return WordVectors(*read_vectors(path, limit, errors))
     if not (path / "config.json").exists():

@@ -316,7 +316,7 @@ def test_pickles_are_never_opened(tmp_path):
 
 
 def test_missing_files_and_folders(tmp_path):
-    with pytest.raises(FileNotFoundError, match="nothing.txt"):
+    with pytest.raises(FileNotFoundError, match="There is no run or file of word vectors at .*nothing.txt"):
         load_word_vectors(tmp_path / "nothing.txt")
     with pytest.raises(ValueError, match="no config.json"):
         load_word_vectors(tmp_path)

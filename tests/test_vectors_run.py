@@ -498,17 +498,20 @@ def test_reading_is_told_on_the_way():
 
 
 def test_the_bar_of_a_resumed_training_begins_where_it_goes_on():
+    """The speed that it shows is that of all words so far, since several workers end their steps in bursts."""
+
     class Terminal(io.StringIO):
         def isatty(self):
             return True
 
-    entry = {"loss": 1.0, "words_per_second": 1.0, "learning_rate": 0.1}
+    entry = {"loss": 1.0, "words": 6000, "seconds": 2.0, "words_per_second": 1e9, "learning_rate": 0.1}
     plan = Plan(np.arange(11), 100, 10, 0.1, 0.0)
     with vectors_run.VectorProgress(Terminal()) as progress:
         progress.report(TrainingState(step=60, history=[entry]), plan)
         assert (progress.bar.n, progress.bar.initial, progress.bar.total) == (60, 60, 100)
         progress.report(TrainingState(step=70, history=[entry]), plan)
         assert (progress.bar.n, progress.bar.initial) == (70, 60)
+        assert "3,000 words/s" in progress.bar.postfix
 
 
 @pytest.mark.parametrize(

@@ -257,7 +257,8 @@ class VectorProgress:
 
     def report(self, state: TrainingState, plan: Plan) -> None:
         entry = state.history[-1]
-        parts = [f"loss {entry['loss']:.3f}", f"{entry['words_per_second']:,.0f} words/s"]
+        speed = entry["words"] / max(1e-9, entry["seconds"])  # of all so far: workers end their steps in bursts
+        parts = [f"loss {entry['loss']:.3f}", f"{speed:,.0f} words/s"]
         parts.append(f"learning rate {entry['learning_rate']:.4f}")
         if self.stream.isatty():
             if self.bar is None:
