@@ -142,7 +142,13 @@ def test_weights_in_several_files_are_counted_once(tmp_path):
 
 
 def test_embeddings_that_began_from_word_vectors(tmp_path):
-    start = {"source": "/home/somebody/glove/vectors.txt", "words": 9, "found": 1200, "missing": 34, "frozen": False}
+    start = {
+        "source": "/somewhere/of/somebody/glove/vectors.txt",
+        "words": 9,
+        "found": 1200,
+        "missing": 34,
+        "frozen": False,
+    }
     metrics = {"model": {"embeddings": start}}
     text = render_card(make_run(tmp_path, "causal-lm", "language-modeling/wikitext2-bpe", metrics))
     assert "| embeddings begun from | glove/vectors.txt: 1,200 of 1,234 tokens |" in text
