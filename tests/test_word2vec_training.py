@@ -494,7 +494,7 @@ def test_progress_without_a_terminal_is_about_twenty_lines():
             "epoch": step / 100,
             "loss": 2.5,
             "learning_rate": 0.02,
-            "words_per_second": 1e6,
+            "words": 1_000_000 * step,
             "seconds": step,
         }
         progress.report(SimpleNamespace(step=step, history=[entry]), plan)
