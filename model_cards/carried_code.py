@@ -2,6 +2,7 @@
 
 import ast
 import json
+import re
 import sys
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ import regard.modeling
 from regard.model_cards.findings import Finding
 
 CONFIG = "config.json"
+TARGET = re.compile(r"(?:(?P<repository>.*)--)?(?P<module>\w+)\.(?P<name>\w+)")  # of an auto map
 # What a reader of the repository has in any case: the library, and what that needs itself.
 ALLOWED = {"torch", "transformers", "numpy", "safetensors", "tokenizers", "huggingface_hub", "regex", "tqdm"}
 
@@ -60,7 +62,8 @@ def code_files(folder: Path) -> list[str]:
         CodeError: at the first file that is not there, or that is written so that it cannot be imported elsewhere.
     """
     found: dict[str, None] = {}
-    waiting = [target.rpartition("--")[2].partition(".")[0] for _, target in mapped(folder)]
+    targets = [TARGET.fullmatch(target) for _, target in mapped(folder)]
+    waiting = [target["module"] for target in targets if target and not target["repository"]]
     while waiting:
         name = f"{waiting.pop()}.py"
         if name not in found:
@@ -113,17 +116,21 @@ def check_code(folder: Path) -> list[Finding]:
     except CodeError as error:
         return [*findings, error.finding]
     for auto_class, target in targets:
-        repository, _, place = target.rpartition("--")
-        module, _, name = place.rpartition(".")
-        tree = ast.parse((folder / f"{module}.py").read_text(encoding="utf-8"))
-        if repository:
-            problem = f"auto_map.{auto_class} takes its code from another repository, '{repository}'."
+        found = TARGET.fullmatch(target)
+        if not found:
+            problem = f"auto_map.{auto_class} is '{target}', which is no 'file.Class', such as 'modeling_x.XModel'."
             findings.append(Finding("auto-map", CONFIG, problem))
-        elif name not in {node.name for node in tree.body if isinstance(node, ast.ClassDef)}:
-            findings.append(
-                Finding("auto-map", f"{module}.py", f"it holds no class {name}, which auto_map.{auto_class} names.")
-            )
+        elif found["repository"]:
+            problem = f"auto_map.{auto_class} takes its code from another repository, '{found['repository']}'."
+            findings.append(Finding("auto-map", CONFIG, problem))
+        elif found["name"] not in _classes(folder / f"{found['module']}.py"):
+            problem = f"it holds no class {found['name']}, which auto_map.{auto_class} names."
+            findings.append(Finding("auto-map", f"{found['module']}.py", problem))
     return findings
+
+
+def _classes(path: Path) -> set[str]:
+    return {node.name for node in ast.parse(path.read_bytes()).body if isinstance(node, ast.ClassDef)}
 
 
 def _gaps(config: dict[str, Any], targets: set[str]) -> list[str]:

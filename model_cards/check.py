@@ -1,5 +1,6 @@
 """Whether a folder can be published: does it load anywhere, compute the same there, and give nothing away?"""
 
+import fnmatch
 import json
 import os
 import subprocess
@@ -30,8 +31,10 @@ from regard.train.callbacks import quiet_libraries
 TEXTS = ("A small test.", "The cat saw the dog, and the dog saw the cat: 12 × 3 = 36!")
 SECONDS = 900  # that the other process may take
 VERSION_KEYS = ("transformers_version", "_name_or_path")  # of a configuration; they say who wrote it
-# Of variables, what would lead the other process to this package, to the network, or to somebody's account.
-UNWANTED = ("PYTHONPATH", "PYTHONHOME", "HF_TOKEN", "HUGGING_FACE_HUB_TOKEN", "HF_ENDPOINT")
+# How variables begin that would lead the other process to this package, to the network, to files that were loaded
+# before, or to somebody's account.
+UNWANTED = ("PYTHONPATH", "PYTHONHOME", "HF_", "HUGGING", "TRANSFORMERS_")
+INDEX = "model.safetensors.index.json"
 
 
 def check_folder(
@@ -59,10 +62,12 @@ def check_folder(
         max_file_bytes: the most that a file may have.
 
     Raises:
-        ValueError: there is no such folder.
+        ValueError: there is no such folder, or a revision of one was asked for.
         HubError: there is no such repository, or it cannot be reached.
     """
     folder = Path(folder_or_hub_id)
+    if revision is not None and folder.is_dir():
+        raise ValueError(f"revision '{revision}': '{folder}' is a folder here, and has none; a model of the Hub has.")
     with tempfile.TemporaryDirectory(prefix="regard-check-") as scratch:
         if folder.is_dir():
             if not is_run(folder):
@@ -93,8 +98,16 @@ def check_files(
     folder: Path, called: str, *, max_file_bytes: int = MAX_FILE_BYTES, scratch: Path | None = None, load: bool = True
 ) -> CheckReport:
     """Checks a folder as it is, called `called`; without `load` the model is not loaded, and no code of it runs."""
-    names = relative_files(folder, everything=True)
-    report = CheckReport(called, files={name: (folder / name).stat().st_size for name in names})
+    report = CheckReport(called)
+    names = []
+    for name in relative_files(folder, everything=True):
+        if (folder / name).is_file():
+            names.append(name)
+        elif (folder / name).is_dir():
+            report.notes.append(f"{name}: it was not looked into, since it is a link to another folder.")
+        else:
+            report.findings.append(Finding("path", name, "it is a link to nothing, or no file."))
+    report.files = {name: (folder / name).stat().st_size for name in names}
     report.findings += check_contents(folder, names, max_file_bytes)
     report.findings += check_card(folder, names)
     report.findings += check_code(folder)
@@ -114,24 +127,27 @@ def check_files(
 
 
 def _check_weights(folder: Path, names: list[str]) -> list[Finding]:
-    top = [name for name in names if name.endswith(".safetensors") and "/" not in name]
-    index = "model.safetensors.index.json"
-    if index in names:
+    """Whether the weights are there: whole, or else all the parts that an index names, and never both."""
+    parts = {name for name in names if fnmatch.fnmatchcase(name, "model-*-of-*.safetensors")}
+    whole, needed = "model.safetensors" in names, set()
+    if INDEX in names:
         try:
-            needed = set(json.loads((folder / index).read_text(encoding="utf-8"))["weight_map"].values())
-        except (ValueError, KeyError, AttributeError):
-            return [Finding("weights", index, "it is no index of weights.")]
-        return [Finding("weights", one, "it is a part of the weights, and missing.") for one in needed - set(names)]
-    return [] if "model.safetensors" in top else [Finding("weights", "model.safetensors", "the weights are missing.")]
+            needed = set(json.loads((folder / INDEX).read_text(encoding="utf-8"))["weight_map"].values())
+        except (ValueError, KeyError, AttributeError, TypeError):
+            return [Finding("weights", INDEX, "it is no index of weights.")]
+        if whole:
+            return [Finding("weights", INDEX, "model.safetensors is there too, and only one of them can be right.")]
+    elif not whole:
+        return [Finding("weights", "model.safetensors", "the weights are missing.")]
+    missing = [Finding("weights", one, "it is a part of the weights, and missing.") for one in needed - set(names)]
+    return missing + [Finding("weights", one, "no index names it.") for one in sorted(parts - needed)]
 
 
 def _is_own_code(folder: Path) -> bool:
-    """Whether a downloaded folder's code is what this version of the package would have saved."""
-    try:
-        names = code_files(folder)
-    except ValueError:
-        return False
+    """Whether a downloaded folder's code is what this version of the package would have saved: all of it, since the
+    library runs more than what the auto map reaches, such as `custom_generate/generate.py`."""
     own = Path(regard.modeling.__file__).parent
+    names = [name for name in relative_files(folder, everything=True) if name.endswith((".py", ".so", ".pyd"))]
     return all((own / name).is_file() and (own / name).read_bytes() == (folder / name).read_bytes() for name in names)
 
 
@@ -193,7 +209,7 @@ def _main_class(folder: Path, classes: list[str]) -> str | None:
 
 def _observe_elsewhere(job: dict[str, Any], scratch: Path, report: CheckReport) -> dict[str, Any] | None:
     (scratch / "job.json").write_text(json.dumps(job), encoding="utf-8")
-    environment = {name: value for name, value in os.environ.items() if name not in UNWANTED}
+    environment = {name: value for name, value in os.environ.items() if not name.startswith(UNWANTED)}
     environment |= {"HF_HUB_OFFLINE": "1", "TRANSFORMERS_OFFLINE": "1", "HF_HOME": str(scratch / "home")}
     environment |= {"HF_MODULES_CACHE": str(scratch / "modules")}
     command = [sys.executable, "-P", elsewhere.__file__, str(scratch / "job.json"), str(scratch / "said.json")]
@@ -239,12 +255,20 @@ def _compare(here: dict[str, Any], there: dict[str, Any], scratch: Path) -> list
         theirs = {key: value for key, value in found.items() if key.startswith(f"{name}.")}
         differing = [key for key in ours if key not in theirs or not _same(ours[key], theirs[key])]
         differing += [key for key in theirs if key not in ours]
+        wrong = [key for key, value in ours.items() if value.isnan().any()]
         if differing:
-            what = ", ".join(key.partition(".")[2] for key in differing)
-            findings.append(Finding("outputs", "", f"{name} computes other {what} elsewhere than here."))
-        elif not ours:
+            findings.append(
+                Finding("outputs", "", f"{name} computes other {_outputs(differing)} elsewhere than here.")
+            )
+        if wrong:
+            findings.append(Finding("outputs", "", f"{name} computes {_outputs(wrong)} that are no numbers (NaN)."))
+        if not ours:
             findings.append(Finding("outputs", "", f"{name} gives no output."))
     return findings
+
+
+def _outputs(keys: list[str]) -> str:
+    return ", ".join(key.partition(".")[2] for key in keys)
 
 
 def _same(one: torch.Tensor, other: torch.Tensor) -> bool:
@@ -252,7 +276,7 @@ def _same(one: torch.Tensor, other: torch.Tensor) -> bool:
         return False
     if not one.is_floating_point():
         return torch.equal(one, other)
-    return bool(one.isfinite().all()) and torch.allclose(one.float(), other.float(), rtol=1e-4, atol=1e-5)
+    return torch.allclose(one.float(), other.float(), rtol=1e-4, atol=1e-5, equal_nan=True)
 
 
 def _fixed_point(folder: Path, again: Path, said: dict[str, Any]) -> list[Finding]:

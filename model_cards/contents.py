@@ -21,6 +21,7 @@ READ = 64 * 2**20  # of a file of no known kind, so much of its beginning is loo
 SECRETS = {
     "a Hugging Face token": r"\b(?:hf|api_org)_[A-Za-z0-9]{20,}",
     "a GitHub token": r"\b(?:gh[pousr]_[A-Za-z0-9]{30,}|github_pat_[A-Za-z0-9_]{30,})",
+    "a GitLab token": r"\bglpat-[A-Za-z0-9_-]{20,}",
     "an API key": r"\bsk-[A-Za-z0-9_-]{20,}",
     "an AWS key": r"\b(?:AKIA|ASIA)[A-Z0-9]{16}\b",
     "a Google key": r"\bAIza[A-Za-z0-9_-]{35}",
@@ -28,18 +29,20 @@ SECRETS = {
     "a PyPI token": r"\bpypi-[A-Za-z0-9_-]{50,}",
     "a private key": r"-----BEGIN (?:[A-Z]+ )*PRIVATE KEY-----",
     "a signed token": r"\beyJ[A-Za-z0-9_-]{10,}\.eyJ[A-Za-z0-9_-]{10,}\.[A-Za-z0-9_-]{10,}",
-    "a password in an address": r"\b[a-z][a-z0-9+.-]*://[^\s/:@\"'<>]+:[^\s/:@\"'<>]+@[\w.-]+",
+    # Without the limits a text of a million `a.a.a.` would take for ever.
+    "a password in an address": r"\b[a-z][a-z0-9+.-]{0,20}://[^\s/:@\"'<>]{1,200}:[^\s/:@\"'<>]{1,200}@[\w.-]+",
+    "the token of a request": r"(?i:\bauthorization[\"']?\s*[:=]\s*[\"']?(?:bearer|token)\s+)[A-Za-z0-9._~+/-]{16,}",
     "something called a secret": (
-        r"(?i:(?<![a-z])(?:api_?key|secret(?:_?key)?|access_?token|auth_?token|hub_token|password)[\"']?\s*[:=]\s*[\"']?)"
-        r"[A-Za-z0-9+/_-]{16,}\b"
+        r"(?i:(?<![a-z])(?:api_?key|secret(?:_?key)?|access_?(?:token|key)|auth_?token|hub_token|password)"
+        r"[\"']?\s*[:=]\s*[\"']?)[A-Za-z0-9+/_-]{16,}\b"
     ),
 }
 PLACES = re.compile(
-    r"(?<![\w.:/~<-])(?:"
+    r"(?<![\w./~<-])(?:"
     r"/(?:home|Users|root|work|workspaces?|tmp|mnt|media|scratch|data|content|kaggle|Volumes|private|opt|srv|var|nfs|"
-    r"gpfs|lustre|storage)/[\w.+@-]+"
+    r"gpfs|lustre|storage|projects?|shared|export|raid|notebooks|teamspace|dbfs)/[\w.+@-]+"
     r"|~/[\w.+-]+"
-    r"|[A-Za-z]:\\{1,2}(?:Users|Documents and Settings|Windows|work|data|temp)\b)"
+    r"|[A-Za-z]:(?:\\{1,2}|/)(?:Users|Documents and Settings|Windows|work|data|temp)\b)"
     r"|\bfile:///\w+"
 )
 PICKLE_NAMES = (".bin", ".pt", ".pth", ".pkl", ".pickle", ".ckpt", ".joblib", ".dill", ".npz")
@@ -48,9 +51,12 @@ STATE_NAMES = re.compile(
     r"|adagrad\.safetensors|(?:.*/)?(?:checkpoint-\d+|last-checkpoint)/.*"
 )
 EVENT_NAME = re.compile(r"events\.out\.tfevents\.\d+\.(.+)")
+# Instructions of a pickle that name something, and those that call it; the others only lay out data.
+NAMES, CALLS = {"GLOBAL", "STACK_GLOBAL", "INST"}, {"REDUCE", "BUILD", "INST", "OBJ", "NEWOBJ", "NEWOBJ_EX"}
+OBJECTS = re.compile(rb"['\"](?:[|<>=]?O\d*|object)['\"]")  # a type of numpy's, in the head of a file
 ARCHIVES = {b"\x1f\x8b": "gzip", b"BZh": "bzip2", b"\xfd7zXZ\x00": "xz", b"7z\xbc\xaf": "7-Zip", b"Rar!": "RAR"}
 # Words of a vocabulary are the data's, whatever they look like.
-VOCABULARIES = ("tokenizer.json", "vocab.json", "vocab.txt", "merges.txt", "added_tokens.json")
+VOCABULARIES = ("tokenizer.json", "vocab.json", "vocab.txt", "merges.txt", "added_tokens.json", "target_vocab.json")
 
 
 def check_contents(folder: Path, names: list[str], max_file_bytes: int = MAX_FILE_BYTES) -> list[Finding]:
@@ -144,10 +150,11 @@ def pickle_kind(path: str | os.PathLike[str], head: bytes) -> str | None:
         if head.startswith(magic):
             return f"a {kind} archive"
     if head.startswith(b"\x93NUMPY"):
-        return "a numpy file of Python objects, which are pickled" if b"|O" in head[:256] else None
+        types, _, _ = head[12:].partition(b"\n")  # after mark, version and length
+        return "a numpy file of Python objects, which are pickled" if OBJECTS.search(types) else None
     if head.startswith(b"\x80") and head[1:2] <= b"\x05" and _begins_like_pickle(head):
         return "a pickle"
-    return "a pickle" if _is_whole_pickle(head) else None
+    return "a pickle" if _is_old_pickle(head) else None
 
 
 def _begins_like_pickle(head: bytes) -> bool:
@@ -163,18 +170,19 @@ def _begins_like_pickle(head: bytes) -> bool:
     return True
 
 
-def _is_whole_pickle(head: bytes) -> bool:
-    """Whether all the bytes are one pickle: the old protocols have no mark at the beginning."""
-    stripped = head.rstrip()
-    if not stripped.endswith(b"."):
-        return False
-    stream, number = io.BytesIO(stripped), 0
+def _is_old_pickle(head: bytes) -> bool:
+    """Whether the bytes are a pickle of the old protocols, which have no mark at the beginning: the whole of them, or
+    their beginning, where that calls something, since a reader stops at the pickle's end whatever follows."""
+    stream, found = io.BytesIO(head), []
     try:
-        for _, _, _ in pickletools.genops(stream):
-            number += 1
+        for instruction, _, _ in pickletools.genops(stream):
+            if not found and instruction.stack_before:  # there is nothing yet that it could take
+                return False
+            found.append(instruction.name)
     except Exception:  # as above
         return False
-    return number > 2 and stream.tell() == len(stripped)
+    acts = not (NAMES.isdisjoint(found) or CALLS.isdisjoint(found))
+    return acts or (len(found) > 2 and not head[stream.tell() :].strip())
 
 
 def safetensors_problem(path: Path) -> str | None:

@@ -26,10 +26,10 @@ class Absent:
 
 
 def refuse_network(event: str, arguments: tuple) -> None:
-    """An audit hook; local sockets, which libraries use among their own processes, are left alone."""
-    if event in ("socket.connect", "socket.getaddrinfo") and isinstance(
-        arguments[-1 if event[7] == "c" else 0], tuple
-    ):
+    """An audit hook: no name is looked up and nothing is sent. Sockets that are files, which libraries use among their
+    own processes, are left alone."""
+    sends = event in ("socket.connect", "socket.sendto") and isinstance(arguments[-1], tuple)
+    if sends or event in ("socket.getaddrinfo", "socket.gethostbyname"):
         raise OSError("the network was asked for, and loading must work without")
 
 
@@ -38,8 +38,8 @@ def observe(job: dict[str, Any]) -> dict[str, Any]:
 
     Args:
         job: `folder`; `classes`, the auto classes to load; `main`, the one of the architecture that was saved, or
-            None; `texts`; `remote`, whether the folder's own code is run; `tensors`, the file for the outputs; and
-            `again`, a folder to save the main class to and load it from, or None.
+            None; `texts`; `remote`, whether the folder's own code is run; `tensors`, the file for the outputs;
+            `again`, a folder to save the main class to and load it from, or None; and `threads`, of the computation.
 
     Returns:
         What is no tensor: for the tokenizer and each class either what was found or an `error`.
@@ -86,7 +86,8 @@ def _observe_class(name: str, job: dict[str, Any], tokenizer: Any, tensors: dict
     if name == job["main"] and model.can_generate():
         given = _inputs(model, tokenizer, job["texts"][:1])  # without padding, whose side is the user's business
         given.pop("decoder_input_ids", None)
-        outputs["generated"] = model.generate(**given, max_new_tokens=NEW_TOKENS, do_sample=False)
+        room = _positions(model.config) - given["input_ids"].shape[1]
+        outputs["generated"] = model.generate(**given, max_new_tokens=min(NEW_TOKENS, room), do_sample=False)
     for key, value in outputs.items():
         if torch.is_tensor(value):
             tensors[f"{name}.{key}"] = value.contiguous().clone()
@@ -97,7 +98,7 @@ def _inputs(model: Any, tokenizer: Any, texts: list[str]) -> dict[str, torch.Ten
     """What the forward pass of any model here takes, for a batch of texts of different lengths."""
     names = inspect.signature(model.forward).parameters
     vocab_size, config = model.get_input_embeddings().weight.shape[0], model.config
-    longest = min(getattr(config, "max_position_embeddings", None) or 64, 64) // 2
+    longest = _positions(config) // 2
     if hasattr(model, "index_to_key"):  # word vectors: an unknown word has no row
         return {"input_ids" if "input_ids" in names else next(iter(names)): torch.arange(min(vocab_size, longest))}
     if tokenizer is None or len(tokenizer) == 0:
@@ -114,6 +115,11 @@ def _inputs(model: Any, tokenizer: Any, texts: list[str]) -> dict[str, torch.Ten
         start = config.decoder_start_token_id if config.decoder_start_token_id is not None else 0
         inputs["decoder_input_ids"] = torch.cat([torch.full_like(ids[:, :1], start), ids[:, :-1]], dim=1)
     return inputs
+
+
+def _positions(config: Any) -> int:
+    """How long a text may be here: not more than its position table, of which half is left for what is generated."""
+    return max(min(getattr(config, "max_position_embeddings", None) or 64, 64), 2)
 
 
 def _save_and_load(model: Any, auto_class: Any, job: dict[str, Any]) -> dict[str, Any]:
@@ -140,7 +146,6 @@ def main() -> None:
     job = json.loads(Path(sys.argv[1]).read_text(encoding="utf-8"))
     torch.set_num_threads(job["threads"])
     said = observe(job)
-    said["regard"] = "regard" in sys.modules
     Path(sys.argv[2]).write_text(json.dumps(said), encoding="utf-8")
 
 

@@ -17,10 +17,12 @@ from huggingface_hub.errors import (
     RepositoryNotFoundError,
     RevisionNotFoundError,
 )
+from huggingface_hub.utils import validate_repo_id
 
 TRIES = 5
 LONGEST_WAIT = 300  # seconds, whatever the server asks for
-PASSING = {408, 425, 429, 500, 502, 503, 504}  # what a server says when it may do better in a moment
+# What a server says when it may do better in a moment; 412: somebody else wrote at the same time.
+PASSING = {408, 412, 425, 429, 500, 502, 503, 504}
 LOGIN = "log in with `hf auth login`, or set HF_TOKEN"
 
 Result = TypeVar("Result")
@@ -34,13 +36,16 @@ class Damaged(RuntimeError):
     """What the Hub holds is not what was sent."""
 
 
-def retrying(do: Callable[[], Result], what: str, repo_id: str) -> Result:
+def retrying(
+    do: Callable[[], Result], what: str, repo_id: str, left: str = "nothing half-done is to be seen"
+) -> Result:
     """Does something on the Hub, again where the fault may pass.
 
     Args:
         do: may be called several times.
         what: for the sentences, such as "sending the files".
         repo_id: the same.
+        left: what is there when it was not done, for the same.
 
     Raises:
         HubError: it cannot be done, or not after several tries.
@@ -55,9 +60,9 @@ def retrying(do: Callable[[], Result], what: str, repo_id: str) -> Result:
                     raise
                 raise HubError(explain(cause, repo_id)) from error
             if number == TRIES:
+                left = "what is on the Hub is not right yet" if isinstance(cause, Damaged) else left
                 raise HubError(
-                    f"{_short(cause)} while {what}, {TRIES} times: nothing half-done is to be seen, and the same "
-                    "command goes on from there."
+                    f"{_short(cause)} while {what}, {TRIES} times: {left}, and the same command goes on from there."
                 ) from error
             wait = min(_asked_wait(cause) or 2 ** (number - 1), LONGEST_WAIT)
             say(f"{_short(cause)} while {what}: trying again in {wait} s ({number + 1} of {TRIES}).")
@@ -66,6 +71,7 @@ def retrying(do: Callable[[], Result], what: str, repo_id: str) -> Result:
 
 
 def say(text: str) -> None:
+    """What happens meanwhile: on standard error, since the result goes to standard output."""
     print(text, file=sys.stderr, flush=True)
 
 
@@ -116,8 +122,8 @@ def explain(error: BaseException, repo_id: str) -> str:
             f"The token may not write to '{repo_id}' ({_server_says(error)}): make one with write access on the Hub's "
             f"page of access tokens, and {LOGIN} to it."
         )
-    if status == 412:
-        return f"Somebody else wrote to '{repo_id}' at the same time: run the same command again."
+    if isinstance(error, OSError) and error.filename:  # of this machine
+        return f"{error.filename} cannot be read: {error.strerror}."
     if status is not None:
         return f"The Hub refused it with status {status}: {_server_says(error)}"
     return f"The Hub could not be used: {' '.join(str(error).split()) or type(error).__name__}"
@@ -128,12 +134,14 @@ def download(repo_id: str, revision: str | None, token: str | None, max_bytes: i
 
     Raises:
         HubError: it is not there, or cannot be reached.
+        ValueError: it is no id.
     """
-    api = HfApi(endpoint=endpoint, token=token)
     try:
-        info = retrying(lambda: api.model_info(repo_id, revision=revision, files_metadata=True), "asking", repo_id)
+        validate_repo_id(repo_id)
     except HFValidationError as error:
         raise ValueError(f"'{repo_id}' is neither a folder nor an id of the Hub, such as 'user/model'.") from error
+    api = HfApi(endpoint=endpoint, token=token)
+    info = retrying(lambda: api.model_info(repo_id, revision=revision, files_metadata=True), "asking", repo_id)
     large = [file.rfilename for file in info.siblings or [] if (file.size or 0) > max_bytes]
     if large:
         raise HubError(f"'{repo_id}' holds {large[0]}, which is larger than {max_bytes:,} bytes.")

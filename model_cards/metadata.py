@@ -4,6 +4,7 @@ import math
 import re
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote
 
 import yaml
 from huggingface_hub import ModelCard
@@ -35,7 +36,7 @@ video-classification visual-question-answering zero-shot-classification zero-sho
 LICENCES, PIPELINES = frozenset(_LICENCES.split()), frozenset(_PIPELINES.split())
 LANGUAGE = re.compile(r"[a-z]{2,3}(?:-[A-Za-z]{2,8})*|multilingual|code")
 DATASET = re.compile(r"[\w.-]+(?:/[\w.-]+)?")
-PICTURE = re.compile(r"!\[[^\]]*\]\(([^)\s]+)[^)]*\)")
+PICTURE = re.compile(r"!\[[^\]]*\]\(([^)\s]+)[^)]*\)|<img\b[^>]*\bsrc=[\"']([^\"'>]+)", re.IGNORECASE)
 
 
 def check_card(folder: Path, names: list[str]) -> list[Finding]:
@@ -45,20 +46,22 @@ def check_card(folder: Path, names: list[str]) -> list[Finding]:
     text = (folder / CARD).read_text(encoding="utf-8-sig", errors="replace")
     findings = [Finding("metadata", CARD, problem) for problem in _round_trip(text)]
     metadata = _metadata(text)
-    findings += [Finding("metadata", CARD, problem) for problem in metadata_problems(metadata)]
-    findings += [Finding("licence", CARD, problem) for problem in _licence_problems(metadata)]
-    for link in dict.fromkeys(PICTURE.findall(text)):
-        if not re.match(r"[a-z]+:|#", link) and link.removeprefix("./") not in names:
+    if metadata is not None:
+        findings += [Finding("metadata", CARD, problem) for problem in metadata_problems(metadata)]
+        findings += [Finding("licence", CARD, problem) for problem in _licence_problems(metadata)]
+    for link in dict.fromkeys(one or other for one, other in PICTURE.findall(text)):
+        if not re.match(r"[a-z]+:|#", link) and unquote(link.removeprefix("./")) not in names:
             findings.append(Finding("metadata", CARD, f"it shows the picture '{link}', which is not in the folder."))
     return findings
 
 
-def _metadata(text: str) -> dict[str, Any]:
+def _metadata(text: str) -> dict[str, Any] | None:
+    """What stands at the head of a card; None where it is no YAML, of which nothing more can be said."""
     block = re.match(r"---\s*\n(.*?)\n---\s*(?:\n|$)", text, re.DOTALL)
     try:
         metadata = yaml.safe_load(block[1]) if block else {}
     except yaml.YAMLError:
-        return {}
+        return None
     return metadata if isinstance(metadata, dict) else {}
 
 
@@ -86,7 +89,7 @@ def metadata_problems(metadata: dict[str, Any]) -> list[str]:
     for key in ("tags", "metrics"):
         problems += [f"{key}: {one!r} is not text." for one in _listed(metadata.get(key)) if not isinstance(one, str)]
     pipeline = metadata.get("pipeline_tag")
-    if pipeline is not None and pipeline not in PIPELINES:
+    if pipeline is not None and not (isinstance(pipeline, str) and pipeline in PIPELINES):
         problems.append(f"pipeline_tag: the Hub knows no task {pipeline!r}.")
     library = metadata.get("library_name")
     if library is not None and not isinstance(library, str):
@@ -124,7 +127,8 @@ def _licence_problems(metadata: dict[str, Any]) -> list[str]:
     values = _listed(metadata.get("license"))
     if not values or values == ["unknown"]:
         return ["no licence is stated: write one into its metadata, such as 'license: apache-2.0'."]
-    problems = [f"license: the Hub knows no licence {one!r}." for one in values if one not in LICENCES]
+    unknown = [one for one in values if not (isinstance(one, str) and one in LICENCES)]
+    problems = [f"license: the Hub knows no licence {one!r}." for one in unknown]
     if "other" in values and not metadata.get("license_name"):
         problems.append("license: 'other' needs a license_name beside it.")
     return problems

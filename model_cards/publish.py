@@ -5,8 +5,10 @@ the commit names them all at once, and then what the Hub holds is compared with 
 is published by the same command: what is there already is not sent again.
 """
 
+import copy
 import fnmatch
 import json
+import re
 import shutil
 import tempfile
 from collections.abc import Callable
@@ -28,6 +30,8 @@ from regard.model_cards.hub import Damaged, HubError, retrying, say
 from regard.model_cards.staging import EVENTS, MODEL, RECORDS, Staged, relative_files, stage
 
 STAGING = ".publishing"  # in a run's folder, while a checkpoint is on its way
+# What git does not take for the name of a branch or a tag, and what the Hub keeps for itself.
+NO_REF = re.compile(r"[\x00-\x20\x7f~^:?*\[\\]|\.\.|@\{|//|^[-/.]|/\.|[/.]$|\.lock$|^@$|^$|^refs/")
 
 
 class NotPublishable(RuntimeError):
@@ -94,7 +98,8 @@ def publish(
         public: let everyone see it; else a new repository is private, and one that is public is left alone.
         branch: commit there, not to `main`; it is made if it is not there.
         tag: a name for the commit, which the card's snippet then loads.
-        pull_request: propose the commit to somebody else's repository.
+        pull_request: propose the commit to somebody else's repository. A proposal of yours that is open there under
+            the same message is gone on with.
         message: of the commit.
         dry_run: check, and say what would go up; nothing is sent or asked.
         token: by default the one that is logged in.
@@ -103,11 +108,19 @@ def publish(
 
     Raises:
         NotPublishable: the check found something.
-        HubError: the Hub did not take it; the same call goes on from there.
-        ValueError: arguments that exclude one another, no run, or a repository that is public already.
+        HubError: the Hub did not take it, or the run was written to meanwhile; the same call goes on from there.
+        ValueError: arguments that exclude one another, a name that cannot be, no run, a tag that is taken, or a
+            repository that is public already.
     """
     if pull_request and (branch or tag):
         raise ValueError(f"A pull request goes to main, and has no {'branch' if branch else 'tag'} of its own.")
+    if pull_request and public:
+        raise ValueError("A pull request opens no repository: who sees it is for its owner to say.")
+    for what, name in (("branch", branch), ("tag", tag)):
+        if name is not None and NO_REF.search(name):
+            raise ValueError(
+                f"'{name}' is no name for a {what}: letters, digits, '-', '_', '.' and '/' are, as in 'v1'."
+            )
     try:
         validate_repo_id(repo)
     except HFValidationError as error:
@@ -127,18 +140,18 @@ def publish(
         if dry_run:
             return result
         result.private = open_repository(api, repo, public=public, proposing=pull_request)
-        if tag is not None:
-            _check_tag(api, repo, tag)
+        tagged = tag is not None and _is_tagged(api, staged, repo, tag)
         if branch is not None:
             retrying(lambda: api.create_branch(repo, branch=branch, exist_ok=True), "making the branch", repo)
         size = sum(result.files.values())
         say(f"Sending {len(result.files)} files, {size / 1e6:,.1f} MB, to {repo}.")
         _send(api, staged, result, message or f"Publish {run.resolve().name}")
-        if tag is not None:
+        if tag is not None and not tagged:
             make = lambda: api.create_tag(repo, tag=tag, revision=result.commit, exist_ok=True)  # noqa: E731
-            retrying(make, "making the tag", repo)
-        if public and result.private and not pull_request:
-            retrying(lambda: api.update_repo_settings(repo, private=False), "opening the repository", repo)
+            retrying(make, "making the tag", repo, f"the files are there, and the tag '{tag}' is not yet")
+        if public and result.private:
+            opening = lambda: api.update_repo_settings(repo, private=False)  # noqa: E731
+            retrying(opening, "opening the repository", repo, "all is there, and still private")
             result.private = False
     return result
 
@@ -222,10 +235,20 @@ def whole_id(api: HfApi, repo: str) -> str:
     return repo if "/" in repo else f"{user['name']}/{repo}"
 
 
-def _check_tag(api: HfApi, repo: str, tag: str) -> None:
+def _is_tagged(api: HfApi, staged: Staged, repo: str, tag: str) -> bool:
+    """Whether the tag is there and names these very files: then an earlier call got so far.
+
+    Raises:
+        ValueError: it names others.
+    """
     refs = retrying(lambda: api.list_repo_refs(repo), "reading the tags", repo)
-    if any(ref.name == tag for ref in refs.tags):
+    commit = next((ref.target_commit for ref in refs.tags if ref.name == tag), None)
+    if commit is None:
+        return False
+    there = retrying(lambda: _tree(api, repo, commit), "reading the tag", repo)
+    if _difference(_additions(staged), there) is not None:
         raise ValueError(f"'{repo}' has a tag '{tag}' already, and a tag stays where it is: choose another.")
+    return True
 
 
 # --- one commit ------------------------------------------------------------------------------------------------------
@@ -233,72 +256,92 @@ def _check_tag(api: HfApi, repo: str, tag: str) -> None:
 
 def _send(api: HfApi, staged: Staged, result: Published, message: str) -> None:
     """Sends the files and writes into `result` what became of it."""
-    repo, names = result.repo, staged.files()
-    additions: dict[str, Any] = {}  # kept from try to try, so that nothing is read and hashed twice
-    before = _pull_requests(api, repo, message) if result.pull_request else set()
-    ref = result.branch
+    repo, additions = result.repo, _additions(staged)
+    proposing, ref = result.pull_request, result.branch
+    user = retrying(api.whoami, "asking who you are", repo)["name"] if proposing else ""
 
     def attempt() -> None:
         nonlocal ref
-        proposing = result.pull_request
-        if proposing and ref is None:  # one that came to be, though its answer was lost
-            new = _pull_requests(api, repo, message) - before
-            ref = f"refs/pr/{max(new)}" if new else None
-        operations: list[Any] = []
-        for name in names:
-            operation = CommitOperationAdd(name, str(staged.folder / name))
-            if name in additions:
-                operation.upload_info = additions[name]
-            additions[name] = operation.upload_info
-            operations.append(operation)
-        there = api.list_repo_files(repo, revision=ref)
-        removed = [name for name in there if name not in names and is_outdated(name)]
-        operations += [CommitOperationDelete(name, is_folder=False) for name in removed]
+        _refuse_changes(staged)
+        if proposing and ref is None:  # one that came to be, though its answer was lost or the process killed
+            ref = _proposal(api, repo, message, user)
         creating = proposing and ref is None
+        there = api.list_repo_files(repo, revision=ref)
+        removed = [name for name in there if name not in additions and is_outdated(name)]
+        result.removed = sorted({*result.removed, *removed})
+        # The client marks what it has committed, so that each try needs copies; their hashes are not made again.
+        operations: list[Any] = [copy.copy(addition) for addition in additions.values()]
+        where = {"revision": ref, "create_pr": creating, "num_threads": 2}
+        api.preupload_lfs_files(repo, operations, free_memory=False, **where)
+        _refuse_ignored(operations, repo)
+        operations += [CommitOperationDelete(name, is_folder=False) for name in removed]
         try:
-            commit = api.create_commit(
-                repo, operations, commit_message=message, revision=ref, create_pr=creating, num_threads=2
-            )
+            commit = api.create_commit(repo, operations, commit_message=message, **where)
         except json.JSONDecodeError:  # the page of a server that is busy
             raise
-        except ValueError as error:  # of the Hub about the card, which the client raises before anything is sent
+        except ValueError as error:  # of the Hub about the card
             raise HubError(f"The Hub does not take it: {' '.join(str(error).split())}") from error
         if creating and commit.pr_url:
             ref = f"refs/pr/{commit.pr_num}"
-        result.commit, result.removed = commit.oid, sorted({*result.removed, *removed})
-        result.url = commit.pr_url or f"{api.endpoint}/{repo}"
-        _compare(api, staged, commit.oid, repo)
+        result.commit, result.url = commit.oid, f"{api.endpoint}/{repo}"
+        difference = _difference(additions, _tree(api, repo, commit.oid))
+        if difference is not None:
+            raise Damaged(difference)
 
     retrying(attempt, "sending the files", repo)
-    if result.pull_request and ref is not None:
+    if proposing and ref is not None:
         result.url = f"{api.endpoint}/{repo}/discussions/{ref.rpartition('/')[2]}"
 
 
-def _pull_requests(api: HfApi, repo: str, title: str) -> set[int]:
-    def numbers() -> set[int]:
-        return {one.num for one in api.get_repo_discussions(repo) if one.is_pull_request and one.title == title}
-
-    return retrying(numbers, "reading the pull requests", repo)
+def _additions(staged: Staged) -> dict[str, CommitOperationAdd]:
+    """The files by path, each read once for its hash."""
+    return {name: CommitOperationAdd(name, str(staged.folder / name)) for name in staged.files()}
 
 
-def _compare(api: HfApi, staged: Staged, commit: str, repo: str) -> None:
-    """Whether the Hub holds what was sent, bit by bit: by the hashes that it gives.
+def _refuse_changes(staged: Staged) -> None:
+    """What is sent must be what was checked; the Hub itself refuses large files of another hash."""
+    changed = staged.changed()
+    if changed:
+        raise HubError(
+            f"{changed[0]} changed while it was on its way: run the same command again when nothing writes to the run."
+        )
 
-    Raises:
-        Damaged: it does not.
-    """
-    there = {one.path: one for one in api.list_repo_tree(repo, recursive=True, revision=commit)}
-    for name in staged.files():
-        entry = there.get(name)
-        if not isinstance(entry, RepoFile):
-            raise Damaged(f"{name} did not arrive")
-        with open(staged.folder / name, "rb") as file:
-            if entry.lfs is not None:
-                same = sha.sha_fileobj(file).hex() == entry.lfs.sha256
-            else:
-                same = sha.git_hash(file.read()) == entry.blob_id
+
+def _refuse_ignored(operations: list[CommitOperationAdd], repo: str) -> None:
+    """The client leaves out of a commit, without a word, what a .gitignore of the repository names."""
+    ignored = [operation.path_in_repo for operation in operations if getattr(operation, "_should_ignore", False)]
+    if ignored:
+        raise HubError(f"The .gitignore of '{repo}' keeps {ignored[0]} out: change it there, and run it again.")
+
+
+def _proposal(api: HfApi, repo: str, title: str, author: str) -> str | None:
+    """The latest pull request of this title and author that is open: its ref, or None."""
+    open_ones = [
+        one.num
+        for one in api.get_repo_discussions(repo)
+        if one.is_pull_request and one.title == title and one.author == author and one.status in ("open", "draft")
+    ]
+    return f"refs/pr/{max(open_ones)}" if open_ones else None
+
+
+def _tree(api: HfApi, repo: str, revision: str) -> dict[str, RepoFile]:
+    listed = api.list_repo_tree(repo, recursive=True, revision=revision)
+    return {one.path: one for one in listed if isinstance(one, RepoFile)}
+
+
+def _difference(additions: dict[str, CommitOperationAdd], there: dict[str, RepoFile]) -> str | None:
+    """What the Hub does not hold as it is here, bit by bit: by the hashes that it gives. None if it holds all."""
+    for name, addition in additions.items():
+        if name not in there:
+            return f"{name} did not arrive"
+        if there[name].lfs is not None:
+            same = addition.upload_info.sha256.hex() == there[name].lfs.sha256
+        else:
+            with addition.as_file() as file:
+                same = sha.git_hash(file.read()) == there[name].blob_id
         if not same:
-            raise Damaged(f"{name} arrived damaged")
+            return f"{name} arrived damaged"
+    return None
 
 
 def is_outdated(name: str) -> bool:

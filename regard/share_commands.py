@@ -88,7 +88,7 @@ def publish(
         _print_json(result.to_dict())
         return
     if not dry_run:
-        seen = "only you see it" if result.private else "everyone sees it"
+        seen = "private" if result.private else "public"
         _write(f"Published {result.url} ({seen}), commit {result.commit}.\n", None)
         return
     width = max(map(len, result.files))

@@ -418,9 +418,13 @@ class HubServer:
 
     def _open_to_change(self, call: Call) -> Repo:
         """As `_open`; a pull request asks for less, while it is made and for its author."""
+        proposes = "create_pr" in call.query or self._is_proposal(call, call.args["rev"])
+        return self._open(call, write=not proposes, propose=True)
+
+    def _is_proposal(self, call: Call, ref: str) -> bool:
+        """Whether a ref is that of a pull request of the user's own."""
         author = call.user and {"name": call.user.name}
-        mine = {f"refs/pr/{d['num']}" for d in self._open(call).discussions if d["author"] == author}
-        return self._open(call, write="create_pr" not in call.query and call.args["rev"] not in mine, propose=True)
+        return any(d["author"] == author and ref == f"refs/pr/{d['num']}" for d in self._open(call).discussions)
 
     # ------------------------------------------------------------------------------------------- contents on disk
 
@@ -552,13 +556,16 @@ class HubServer:
 
     def on_preupload(self, call: Call) -> Answer:
         """Which of some files are large ones, and the hash that the repository has of each (to skip what is there)."""
-        repo = self._open_to_change(call)
+        repo, wish = self._open_to_change(call), call.json()
         there = repo.at(call.args["rev"])["files"]
+        hosted = self._content(there[".gitignore"]).decode() if ".gitignore" in there else ""
+        patterns = wish.get("gitIgnore", hosted).split()  # those that are a name or end in a slash; git knows more
         answer = []
-        for file in call.json()["files"]:
+        for file in wish["files"]:
             text = b"\0" not in base64.b64decode(file["sample"])
             large = file["path"].endswith(LFS_ENDINGS) or file["size"] > LARGEST_REGULAR_FILE or not text
-            answer.append({"path": file["path"], "uploadMode": "lfs" if large else "regular", "shouldIgnore": False})
+            ignore = any(file["path"] == one or one.endswith("/") and file["path"].startswith(one) for one in patterns)
+            answer.append({"path": file["path"], "uploadMode": "lfs" if large else "regular", "shouldIgnore": ignore})
             old = there.get(file["path"])
             if old and bool(old["lfs"]) == large:
                 answer[-1]["oid"] = old["lfs"] or old["oid"]
@@ -567,7 +574,8 @@ class HubServer:
     def on_lfs_batch(self, call: Call) -> Answer:
         """Where to put large files; for one that was uploaded before there is nothing to do."""
         wish = call.json()
-        self._open(call, write="ref" in wish, propose=True)
+        ref = wish.get("ref", {}).get("name")  # none where a pull request is made
+        self._open(call, write=ref is not None and not self._is_proposal(call, ref), propose=True)
         objects = []
         for file in wish["objects"]:
             objects.append({"oid": file["oid"], "size": file["size"], "authenticated": True})
@@ -969,7 +977,8 @@ def _check_card(card: str) -> tuple[list[str], list[str]]:
     if not isinstance(metadata, dict):
         return ['"metadata" must be of type object'], []
     errors = []
-    if metadata.get("license", "other") not in LICENCES:
+    licences = metadata.get("license", "other")
+    if not LICENCES.issuperset(licences if isinstance(licences, list) else [licences]):
         errors.append(f'"license" must be one of [{", ".join(sorted(LICENCES))}, ...]')
     if not all(isinstance(tag, str) for tag in metadata.get("tags") or []):
         errors.append('"tags" must be an array of strings')

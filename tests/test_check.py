@@ -7,6 +7,7 @@ import shutil
 import struct
 import subprocess
 import sys
+import types
 import zipfile
 from pathlib import Path
 
@@ -15,11 +16,15 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
+from regard.model_cards import check as check_module
 from regard.model_cards.carried_code import code_files
-from regard.model_cards.check import _is_own_code, check_files, check_folder
+from regard.model_cards.check import _compare, _fixed_point, _is_own_code, _key_findings, check_files, check_folder
 from regard.model_cards.contents import check_contents, pickle_kind
+from regard.model_cards.elsewhere import observe, refuse_network
+from regard.model_cards.findings import CheckReport
 from regard.model_cards.metadata import metadata_problems
-from regard.model_cards.staging import stage
+from regard.model_cards.staging import relative_files, stage
+from regard.modeling import TransformerDecoderConfig, TransformerDecoderForCausalLM
 
 from .tiny_run import make_run
 
@@ -69,9 +74,26 @@ def test_other_files_of_a_run_stay_there(run, tmp_path):
     (folder / "notes.txt").write_text("mine")
     (folder / ".env").write_text(TOKEN)
     (folder / "handler.py").write_text("print()")  # no part of the model's code
+    (folder / "lost.png").symlink_to(tmp_path / "nowhere")
+    (folder / "elsewhere").symlink_to(tmp_path, target_is_directory=True)
     staged = stage(folder, tmp_path / "staged")
-    assert staged.left_out == ["checkpoint-3/", "handler.py", "notes.txt"]
-    assert not {"notes.txt", ".env", "handler.py"} & set(staged.files())
+    assert staged.left_out == ["checkpoint-3/", "elsewhere", "handler.py", "lost.png", "notes.txt"]
+    assert not {"notes.txt", ".env", "handler.py", "lost.png"} & set(staged.files())
+
+
+def test_a_file_that_is_written_to_after_it_was_laid_out(run, tmp_path):
+    folder = Path(shutil.copytree(run, tmp_path / "run"))
+    staged = stage(folder, tmp_path / "staged")
+    assert staged.changed() == []
+    for name in ("recipe.yaml", "tokenizer.json", "losses.py", "loss_curve.png"):  # copies were laid out
+        (folder / name).write_text("")
+    assert staged.changed() == []
+    assert staged.files()["losses.py"] > 0
+    with open(folder / "model.safetensors", "ab") as file:
+        file.write(b"0")
+    assert staged.changed() == ["model.safetensors"]
+    (folder / "model.safetensors").unlink()
+    assert staged.changed() == ["model.safetensors"]
 
 
 def test_no_place_and_no_name_of_the_machine_is_laid_out(run, staged, tmp_path_factory):
@@ -127,6 +149,9 @@ def test_an_event_file_that_is_still_written_to(run, tmp_path):
         "-----BEGIN PRIVATE KEY-----",
         "https://ada:open-sesame@example.org/x",
         "WANDB_API_KEY=" + "0123456789abcdef" * 2,
+        "AWS_SECRET_ACCESS_KEY=" + "wJalrXUtnFEMI/K7MDENG" * 2,
+        "glpat-" + "x1Y_" * 5,
+        "Authorization: Bearer " + "0123456789abcdef",
         '"password": "correct-horse-battery"',
     ],
 )
@@ -154,6 +179,8 @@ def test_a_secret_in_the_metadata_of_weights(tmp_path):
         "C:\\\\Users\\\\ada",
         "file:///etc/hosts",
         f"{Path.home()}/x",
+        f"C:/{'Users'}/ada",
+        f"here:/{'home'}/ada",
     ],
 )
 @pytest.mark.parametrize("name", ["README.md", "recipe.yaml", "metrics.json", "config.json", "tokenizer_config.json"])
@@ -174,6 +201,7 @@ def test_places_on_a_disk(text, name, tmp_path):
         "hf_hub_download, sk-learn, the token is 'mask_token': '<mask>'",
         "http://localhost:8000/@me",
         '"bos_token": "<s>", "pad_token_id": 0',
+        "a." * 100_000,  # in which a search for addresses must not begin anew at each letter and read to the end
     ],
 )
 def test_texts_that_are_no_fault(text, tmp_path):
@@ -212,6 +240,11 @@ def pickles() -> dict[str, bytes]:
         made[f"data of protocol {protocol}"] = pickle.dumps({"lr": 0.1, "names": ["a"]}, protocol)
     np.save(inside, np.array([{"a": 1}], dtype=object), allow_pickle=True)
     made["in an array"] = inside.getvalue()
+    inside, fields = io.BytesIO(), [(f"a field {number}", "<f4") for number in range(20)]
+    np.save(inside, np.zeros(1, dtype=[*fields, ("last", object)]), allow_pickle=True)
+    made["in the last field of an array"] = inside.getvalue()
+    for protocol in range(2):  # which have no mark at the beginning; a reader stops at the pickle's end
+        made[f"of protocol {protocol}, with a text behind"] = pickle.dumps(Opened(), protocol) + b"\nand more.\n"
     stream = io.BytesIO()
     with zipfile.ZipFile(stream, "w") as archive:
         archive.writestr("x/data.pkl", b"")
@@ -234,7 +267,11 @@ def test_pickles_by_name(name, tmp_path):
     assert [finding.check for finding in check_contents(tmp_path, [name])] == ["pickle"]
 
 
-@pytest.mark.parametrize("content", [b"", b"a text.\n", b"0.5\n1.5\n", b"I am.", b"N.", b"{}\n", b"\x80", b"\x80abc."])
+TEXTS = [b"", b"a text.\n", b"0.5\n1.5\n", b"I am.", b"N.", b"{}\n", b"\x80", b"\x80abc."]
+WORDS = [b"cat\ndog\n.\n", b"is\nthe\n.\nbig\n"]  # which begin as a pickle that names something
+
+
+@pytest.mark.parametrize("content", [*TEXTS, *WORDS])
 def test_what_is_no_pickle(content, tmp_path):
     (tmp_path / "x").write_bytes(content)
     assert pickle_kind(tmp_path / "x", content) is None
@@ -292,10 +329,32 @@ def test_weights_that_are_missing_or_broken(folder):
     assert found(folder) == [("weights", "model.safetensors")]
     weights.unlink()
     assert found(folder) == [("weights", "model.safetensors")]
-    index = {"weight_map": {"a": "model-00001-of-00002.safetensors", "b": "model-00002-of-00002.safetensors"}}
-    (folder / "model.safetensors.index.json").write_text(json.dumps(index))
-    (folder / "model-00001-of-00002.safetensors").write_bytes(whole)
-    assert found(folder) == [("weights", "model-00002-of-00002.safetensors")]
+
+    def weights_of(folder: Path) -> list[tuple[str, str]]:
+        return [(one.check, one.file) for one in check_module._check_weights(folder, relative_files(folder))]
+
+    path, parts = folder / "model.safetensors.index.json", [f"model-0000{n}-of-00002.safetensors" for n in (1, 2)]
+    path.write_text(json.dumps({"weight_map": dict(zip("ab", parts, strict=True))}))
+    (folder / parts[0]).write_bytes(whole)
+    assert found(folder) == [("weights", parts[1])]
+    (folder / parts[1]).write_bytes(whole)
+    assert weights_of(folder) == []
+    weights.write_bytes(whole)  # beside its parts: of which training?
+    assert weights_of(folder) == [("weights", path.name)]
+    path.unlink()
+    assert weights_of(folder) == [("weights", part) for part in parts]
+    path.write_text('["no index"]')
+    assert weights_of(folder) == [("weights", path.name)]
+
+
+def test_links(folder, tmp_path):
+    (folder / "lost.txt").symlink_to(tmp_path / "nowhere")
+    (folder / "docs").symlink_to(tmp_path, target_is_directory=True)
+    (tmp_path / "token.txt").write_text(TOKEN)
+    (folder / "token.txt").symlink_to(tmp_path / "token.txt")
+    report = check_files(folder, "it", load=False)
+    assert [(one.check, one.file) for one in report.findings] == [("path", "lost.txt"), ("secret", "token.txt")]
+    assert report.notes[0] == "docs: it was not looked into, since it is a link to another folder."
 
 
 def test_code_that_is_missing(folder):
@@ -332,6 +391,9 @@ def test_only_code_that_is_reached_is_taken(run):
         (lambda auto_map: auto_map.clear(), "config.json"),
         (lambda auto_map: auto_map.update(AutoModel="modeling_decoder.Nothing"), "modeling_decoder.py"),
         (lambda auto_map: auto_map.update(AutoModel="eve/x--modeling_decoder.TransformerDecoderModel"), "config.json"),
+        (lambda auto_map: auto_map.update(AutoModel="eve/x--elsewhere.Model"), "config.json"),
+        (lambda auto_map: auto_map.update(AutoModel="modeling_decoder"), "config.json"),
+        (lambda auto_map: auto_map.update(AutoModel="modeling_decoder.sub.Model"), "config.json"),
     ],
 )
 def test_a_map_that_is_not_full(change, file, folder):
@@ -359,7 +421,7 @@ def test_no_licence(folder):
     assert found(folder) == [("licence", "README.md")]
 
 
-@pytest.mark.parametrize("licence", ["unknown", "mine", "other"])
+@pytest.mark.parametrize("licence", ["unknown", "mine", "other", "[mit, mine]", "{name: mit}"])
 def test_a_licence_that_says_nothing(licence, folder):
     edit(folder / "README.md", "license: apache-2.0\n", f"license: {licence}\n")
     assert found(folder) == [("licence", "README.md")]
@@ -375,6 +437,7 @@ def test_a_licence_of_another_name(folder):
     [
         ("library_name: transformers", "library_name: [transformers"),
         ("pipeline_tag: text-generation", "pipeline_tag: guessing"),
+        ("pipeline_tag: text-generation", "pipeline_tag: [text-generation]"),
         ("- regard\n", "- 5\n"),
         ("license:", "language: German\nlicense:"),
         ("license:", "datasets: a/b/c\nlicense:"),
@@ -385,7 +448,7 @@ def test_a_licence_of_another_name(folder):
 )
 def test_metadata_that_the_hub_would_not_take(old, new, folder):
     edit(folder / "README.md", old, new)
-    assert ("metadata", "README.md") in found(folder)
+    assert set(found(folder)) == {("metadata", "README.md")}
 
 
 def test_metadata_problems_name_the_field():
@@ -398,8 +461,13 @@ def test_metadata_problems_name_the_field():
 def test_a_picture_that_is_not_there(folder):
     (folder / "loss_curve.png").unlink()
     path = folder / "README.md"
-    path.write_text(path.read_text() + "\n![Loss](loss_curve.png)\n![Elsewhere](https://example.org/x.png)\n")
-    assert found(folder) == [("metadata", "README.md")]
+    shown = ["![Loss](loss_curve.png)", "![Elsewhere](https://example.org/x.png)", '<img width="9" src="lost.png">']
+    path.write_text("\n".join([path.read_text(), *shown, "![A b](a%20b.png)"]))
+    (folder / "a b.png").write_bytes(b"\x89PNG")
+    problems = [finding.problem for finding in check_files(folder, "it", load=False).findings]
+    assert problems == [f"it shows the picture '{name}', which is not in the folder." for name in (
+        "loss_curve.png", "lost.png",
+    )]  # fmt: skip
 
 
 # --- loading elsewhere -----------------------------------------------------------------------------------------------
@@ -416,7 +484,7 @@ def test_a_run_loads_elsewhere_and_computes_the_same(run):
 
 
 def test_what_is_found_by_loading(folder):
-    """Code that computes something else, weights that are missing, a tokenizer that says other words."""
+    """Code that computes something else, and weights that are missing."""
     edit(folder / "modeling_decoder.py", "self.lm_head(", "2 * self.lm_head(")
     weights = load_file(folder / "model.safetensors")
     lost = next(name for name in weights if name.endswith("out_proj.weight"))
@@ -442,6 +510,11 @@ def test_code_of_a_stranger_is_not_run_unasked(folder):
     path = folder / "losses.py"
     path.write_text(f"{path.read_text()}\n# another version\n")
     assert not _is_own_code(folder)
+    path.write_bytes((Path(check_module.regard.modeling.__file__).parent / "losses.py").read_bytes())
+    assert _is_own_code(folder)
+    (folder / "custom_generate").mkdir()
+    (folder / "custom_generate" / "generate.py").write_text("def generate(): ...\n")  # which the library runs unasked
+    assert not _is_own_code(folder)
     report = check_files(folder, "it", load=False)
     assert report.ok
     assert report.classes == []
@@ -452,6 +525,120 @@ def test_a_folder_that_is_not_there(tmp_path):
     for name in (tmp_path / "none", "./none", "a/b/c", "~/none"):
         with pytest.raises(ValueError, match="There is no folder"):
             check_folder(name)
+    with pytest.raises(ValueError, match="'my runs' is neither a folder nor an id of the Hub"):
+        check_folder("my runs")
+    with pytest.raises(ValueError, match="revision 'v1': .* is a folder here"):
+        check_folder(tmp_path, revision="v1")
+
+
+def test_saved_again_it_must_be_the_same(folder, tmp_path):
+    again = Path(shutil.copytree(folder, tmp_path / "again"))
+    assert _fixed_point(folder, again, {"again": {"differing": []}}) == []
+    assert _fixed_point(folder, tmp_path / "none", {}) == []  # it was not saved
+    edit(again / "config.json", '"hidden_size": 16', '"hidden_size": 17')
+    edit(again / "config.json", '"transformers_version": "', '"transformers_version": "9')  # says who wrote it
+    (again / "losses.py").unlink()
+    weights = load_file(again / "model.safetensors")
+    first = next(iter(weights))
+    save_file(weights | {first: weights[first].half()}, again / "model.safetensors")
+    findings = _fixed_point(folder, again, {"again": {"differing": ["lm_head.weight"]}})
+    assert [(one.check, one.file) for one in findings] == [
+        ("round-trip", name) for name in ("", "config.json", "losses.py", "model.safetensors")
+    ]
+    assert "lm_head.weight" in findings[0].problem
+    assert first in findings[-1].problem
+
+
+@pytest.mark.parametrize(
+    ("there", "words", "problem"),
+    [
+        ({}, [1], None),
+        ({}, [2], "The tokenizer gives other tokens elsewhere than here."),
+        ({"M.logits": torch.tensor([1.0, 2.001])}, [1], "M computes other logits elsewhere than here."),
+        ({"M.logits": torch.ones(2, 1)}, [1], "M computes other logits elsewhere than here."),
+        ({"M.ids": torch.tensor([4])}, [1], "M computes other ids elsewhere than here."),
+        ({"M.more": torch.ones(1)}, [1], "M computes other more elsewhere than here."),
+        ({"M.logits": torch.tensor([1.0, float("nan")])}, [1], "M computes other logits elsewhere than here."),
+    ],
+)
+def test_what_is_compared(there, words, problem, tmp_path):
+    ours = {"M.logits": torch.tensor([1.0, 2.0]), "M.ids": torch.tensor([3])}
+    save_file(ours, tmp_path / "here")
+    save_file(ours | there, tmp_path / "there")
+    said = [{"tokenizer": one, "classes": {"M": {}}} for one in ({"ids": [1]}, {"ids": words})]
+    assert [one.problem for one in _compare(*said, tmp_path)] == ([problem] if problem else [])
+
+
+def test_outputs_that_are_no_numbers(tmp_path):
+    for place in ("here", "there"):
+        save_file({"M.logits": torch.tensor([float("nan")]), "N.loss": torch.tensor([-torch.inf])}, tmp_path / place)
+    said = {"tokenizer": {}, "classes": {"M": {}, "N": {}, "O": {}}}
+    assert [one.problem for one in _compare(said, said, tmp_path)] == [
+        "M computes logits that are no numbers (NaN).", "O gives no output.",
+    ]  # fmt: skip
+
+
+def test_weights_that_the_main_class_does_not_know():
+    said = {"prefix": "model", "missing": ["score.weight", "model.a"], "unexpected": ["old"]}
+    assert [str(one) for one in _key_findings("M", said, main=True)] == [
+        "M misses weights: score.weight, model.a.", "M does not know the weights old.",
+    ]  # fmt: skip
+    assert [str(one) for one in _key_findings("M", said, main=False)] == ["M misses weights: model.a."]
+
+
+def test_a_model_of_few_positions(tmp_path):
+    """What is generated must fit into the table too: 4 of 8 positions are read, and so 4 are written."""
+    sizes = {"hidden_size": 8, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 8}
+    places = {"position_embedding_type": "learned", "max_position_embeddings": 8, "eos_token_id": None}
+    model = TransformerDecoderForCausalLM(TransformerDecoderConfig(vocab_size=20, **sizes, **places))
+    model.save_pretrained(tmp_path / "model")
+    job = {"folder": str(tmp_path / "model"), "texts": ["a"], "remote": False, "tensors": str(tmp_path / "out")}
+    said = observe(job | {"classes": ["AutoModelForCausalLM"], "main": "AutoModelForCausalLM", "again": None})
+    assert "error" not in said["classes"]["AutoModelForCausalLM"]
+    assert load_file(tmp_path / "out")["AutoModelForCausalLM.generated"].shape == (1, 8)
+
+
+def test_the_other_process_has_no_network():
+    for event, arguments in (
+        ("socket.connect", (None, ("192.0.2.1", 443))),
+        ("socket.sendto", (None, ("192.0.2.1", 53))),
+        ("socket.getaddrinfo", ("huggingface.co", 443, 0, 0, 0)),
+        ("socket.gethostbyname", ("huggingface.co",)),
+    ):
+        with pytest.raises(OSError, match="the network was asked for"):
+            refuse_network(event, arguments)
+    refuse_network("socket.connect", (None, "a-socket-in-a-folder"))
+    refuse_network("open", ("a file", "r", 0))
+
+
+@pytest.mark.parametrize(
+    ("ends", "sentence"),
+    [
+        (lambda: types.SimpleNamespace(returncode=1, stderr="A\nB: c\n"), "It does not load elsewhere: B: c."),
+        (lambda: types.SimpleNamespace(returncode=-9, stderr=""), "the process ended with status -9"),
+        (
+            lambda: (_ for _ in ()).throw(subprocess.TimeoutExpired("x", 9)),
+            "does not load elsewhere within 900 seconds",
+        ),
+    ],
+)
+def test_another_process_that_fails(ends, sentence, tmp_path, monkeypatch):
+    """And what it is given: neither tokens nor places where this package or files of other models are."""
+    seen = {}
+
+    def run_instead(command, **settings):
+        seen.update(settings, command=command)
+        return ends()
+
+    monkeypatch.setattr(subprocess, "run", run_instead)
+    for name in ("HF_TOKEN", "HF_HUB_CACHE", "HF_ENDPOINT", "HUGGING_FACE_HUB_TOKEN", "PYTHONPATH"):
+        monkeypatch.setenv(name, "mine")
+    report = CheckReport("it")
+    assert check_module._observe_elsewhere({}, tmp_path, report) is None
+    assert sentence in report.findings[0].problem
+    assert "mine" not in seen["env"].values()
+    assert (seen["env"]["HF_HUB_OFFLINE"], seen["cwd"], seen["timeout"]) == ("1", tmp_path, 900)
+    assert seen["command"][1] == "-P"
 
 
 def test_the_command_says_what_it_found(folder):

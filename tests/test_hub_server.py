@@ -227,6 +227,12 @@ def test_what_is_there_is_not_sent_again(hub, ada, run):
     assert hub.files("ada/model", first.oid) == PUBLISHED
 
 
+def test_what_the_repository_ignores_is_left_out_by_the_client(hub, ada, run):
+    ada.upload_file(repo_id="ada/model", path_or_fileobj=b"logs/\nREADME.md\n", path_in_repo=".gitignore")
+    publish(ada, run)
+    assert hub.files("ada/model").keys() == {".gitattributes", ".gitignore", "config.json", "model.safetensors"}
+
+
 def test_delete_and_copy(hub, ada, run):
     publish(ada, run)
     operations = [
@@ -268,6 +274,7 @@ def test_a_commit_upon_an_old_one_is_refused(hub, ada, run):
         (b"---\na: [\n---\n", "YAML"),
         (b"---\n- a\n---\n", "object"),
         (b"---\nlicense: mine\n---\n", '"license" must be one of'),
+        (b"---\nlicense: [mit, mine]\n---\n", '"license" must be one of'),
         (b"---\ntags: [1]\n---\n", '"tags" must be'),
         (b"---\nmodel-index: [{results: []}]\n---\n", r'"model-index\[0\].name" is required'),
         (
@@ -444,8 +451,14 @@ def test_a_pull_request_waits_beside_the_main_branch(hub, ada, run, tmp_path, na
     assert details.events[0].content == "It is good."
     refs = api.list_repo_refs("ada/model", include_pull_requests=True)
     assert [(pull.ref, pull.target_commit) for pull in refs.pull_requests] == [("refs/pr/1", info.oid)]
-    api.create_commit("ada/model", adding(more_txt=b"more"), commit_message="more", revision="refs/pr/1")
-    assert hub.files("ada/model", "refs/pr/1") == {**PUBLISHED, "more.txt": b"more"}
+    api.create_commit(
+        "ada/model", adding(more_bin=b"more"), commit_message="more", revision="refs/pr/1"
+    )  # a large one
+    assert hub.files("ada/model", "refs/pr/1") == {**PUBLISHED, "more.bin": b"more"}
+    with pytest.raises(HfHubHTTPError, match="403"):
+        hub.api(hub.token("eve")).upload_file(
+            repo_id="ada/model", path_or_fileobj=b"x", path_in_repo="x.bin", revision="refs/pr/1"
+        )
 
 
 def test_discussions(hub, ada):

@@ -10,13 +10,15 @@ from pathlib import Path
 
 import huggingface_hub.constants
 import pytest
+from huggingface_hub import HfApi
 from transformers import TrainingArguments
+from transformers.trainer_utils import HubStrategy
 
 from regard.model_cards import hub as hub_module
 from regard.model_cards import publish as publish_module
 from regard.model_cards.check import check_files, check_folder
 from regard.model_cards.hub import HubError
-from regard.model_cards.publish import NotPublishable, is_outdated, publish
+from regard.model_cards.publish import NotPublishable, is_outdated, publish, push_checkpoint
 from regard.train.recipe import load_recipe
 from regard.train.run import train
 from regard.train.sections import RecipeError
@@ -104,14 +106,15 @@ def test_a_public_repository_is_not_written_to_unasked(run, hub):
     assert hub.repo("ada/open").at("main")["id"] == before
 
 
-def test_a_branch_and_a_tag(run, hub):
+def test_a_branch_and_a_tag(run, changed, hub):
     result = publish(run, "tiny", branch="trial", tag="v1")
     repo = hub.repo("ada/tiny")
     assert set(hub.files("ada/tiny")) == {".gitattributes"}
     assert repo.refs["refs/heads/trial"] == repo.refs["refs/tags/v1"] == result.commit
     assert b'revision = "v1"' in hub.files("ada/tiny", "trial")["README.md"]
     with pytest.raises(ValueError, match="has a tag 'v1' already"):
-        publish(run, "tiny", tag="v1")
+        publish(changed, "tiny", tag="v1")
+    assert publish(run, "tiny", branch="trial", tag="v1").commit == result.commit  # which is what it names
 
 
 def test_a_pull_request_to_somebody_else(run, changed, hub, monkeypatch):
@@ -123,6 +126,12 @@ def test_a_pull_request_to_somebody_else(run, changed, hub, monkeypatch):
     assert hub.repo("ada/tiny").at("main")["id"] == main
     assert hub.files("ada/tiny", "refs/pr/1")["history.json"] == (changed / "history.json").read_bytes()
     assert publish(run, "ada/tiny", pull_request=True).commit == main  # nothing to propose, and so nothing is
+    (changed / "history.json").write_text("[]")
+    weights = bytearray((changed / "model.safetensors").read_bytes())
+    weights[-1] ^= 1
+    (changed / "model.safetensors").write_bytes(weights)  # a large file, into the proposal that is open
+    assert publish(changed, "ada/tiny", pull_request=True, message="Better").url == result.url
+    assert hub.files("ada/tiny", "refs/pr/1")["model.safetensors"] == weights
     with pytest.raises(HubError, match="There is no model 'ada/none'"):
         publish(run, "ada/none", pull_request=True)
 
@@ -157,10 +166,18 @@ def test_a_dry_run_asks_nothing(run, hub):
     assert result.url is None
 
 
-@pytest.mark.parametrize("settings", [{"branch": "b"}, {"tag": "t"}])
+@pytest.mark.parametrize("settings", [{"branch": "b"}, {"tag": "t"}, {"public": True}])
 def test_arguments_that_exclude_one_another(run, settings):
-    with pytest.raises(ValueError, match="A pull request goes to main"):
+    with pytest.raises(ValueError, match="A pull request (goes to main|opens no repository)"):
         publish(run, "tiny", pull_request=True, **settings)
+
+
+@pytest.mark.parametrize("name", ["", "v 1", "-v", "v1.lock", "a..b", "/a", "a/", "a//b", "v~1", "refs/pr/1", "a/.b"])
+def test_names_that_git_does_not_take(name, run):
+    """As `git check-ref-format` has them: found before the commit, which a tag would come after."""
+    for what in ("branch", "tag"):
+        with pytest.raises(ValueError, match=f"'{name}' is no name for a {what}"):
+            publish(run, "tiny", **{what: name})
 
 
 def test_what_the_check_finds_is_not_sent(run, hub, tmp_path):
@@ -187,6 +204,7 @@ PASSING = {
     "too many requests": ("preupload", {"status": 429, "retry_after": 7}),
     "the server stumbles at the commit": ("commit", {"status": 500}),
     "the commit breaks off": ("commit", {"drop": "request"}),
+    "somebody else writes at the same time": ("commit", {"status": 412}),
     "the commit's answer is lost": ("commit", {"drop": "response"}),
     "the repository's answer is lost": ("create_repo", {"drop": "response"}),
     "busy at the beginning": ("whoami", {"status": 503, "times": 2}),
@@ -227,6 +245,66 @@ def test_a_file_that_was_damaged_on_its_way_is_sent_again(run, hub, capsys):
     for name, content in of_the_model(hub.files("ada/tiny")).items():
         if (run / name).is_file() and name not in ("README.md", "recipe.yaml"):
             assert content == (run / name).read_bytes(), name
+
+
+def test_what_stays_damaged_is_not_called_done(run, hub):
+    hub.fail("commit", damage=True, times=1000)
+    with pytest.raises(
+        HubError, match="arrived damaged while sending the files, 5 times: .* is not right yet, and the"
+    ):
+        publish(run, "tiny")
+    hub.heal()
+    result = publish(run, "tiny")
+    assert {name: len(content) for name, content in of_the_model(hub.files("ada/tiny")).items()} == result.files
+
+
+@pytest.mark.parametrize(
+    ("route", "sentence"),
+    [
+        ("create_tag", "the files are there, and the tag 'v1' is not yet"),
+        ("settings", "all is there, and still private"),
+    ],
+)
+def test_a_fault_after_the_commit(route, sentence, run, hub):
+    hub.api(hub.token("ada")).create_repo("ada/tiny", private=True)
+    hub.fail(route, status=503, times=1000)
+    with pytest.raises(HubError, match=f"5 times: {sentence}, and the same command goes on from there"):
+        publish(run, "tiny", tag="v1", public=True)
+    hub.heal()
+    result = publish(run, "tiny", tag="v1", public=True)
+    assert commits(hub) == ["Publish tiny", "initial commit"]
+    assert hub.repo("ada/tiny").refs["refs/tags/v1"] == result.commit
+    assert not hub.repo("ada/tiny").private
+
+
+@pytest.mark.parametrize(
+    ("name", "moment"), [("model.safetensors", "preupload_lfs_files"), ("history.json", "create_commit")]
+)
+def test_a_run_that_is_written_to_meanwhile(name, moment, changed, hub, monkeypatch):
+    """What is sent is what was checked: of large files that is said, of small ones there are copies."""
+    there, before = getattr(HfApi, moment), (changed / name).read_bytes()
+
+    def write_first(self, *words, **settings):
+        (changed / name).write_bytes(before + b" ")
+        return there(self, *words, **settings)
+
+    monkeypatch.setattr(HfApi, moment, write_first)
+    if name == "history.json":
+        publish(changed, "tiny")
+        assert hub.files("ada/tiny")[name] == before
+        return
+    with pytest.raises(HubError, match=f"^{name} changed while it was on its way: run the same command again when"):
+        publish(changed, "tiny")
+    assert set(hub.files("ada/tiny")) == {".gitattributes"}
+
+
+def test_what_the_repository_ignores_is_not_left_out_in_silence(run, hub):
+    api = hub.api(hub.token("ada"))
+    api.create_repo("ada/tiny", private=True)
+    api.upload_file(path_or_fileobj=b"logs/\n", path_in_repo=".gitignore", repo_id="ada/tiny")
+    with pytest.raises(HubError, match=r"The \.gitignore of 'ada/tiny' keeps logs/events\S+ out: change it there"):
+        publish(run, "tiny")
+    assert set(hub.files("ada/tiny")) == {".gitattributes", ".gitignore"}
 
 
 @pytest.mark.parametrize("route", ["lfs_upload", "preupload", "commit"])
@@ -298,6 +376,16 @@ def test_a_repository_is_checked_by_its_id(run, hub, monkeypatch):
         check_folder("ada/tiny")
 
 
+def test_code_of_somebody_else_is_not_run_unasked(run, hub):
+    publish(run, "tiny")
+    code = b"raise AssertionError('it was run')"
+    api = hub.api(hub.token("ada"))
+    api.upload_file(path_or_fileobj=code, path_in_repo="custom_generate/generate.py", repo_id="ada/tiny")
+    report = check_folder("ada/tiny")
+    assert (report.ok, report.classes) == (True, [])
+    assert "--trust-remote-code runs it" in report.notes[0]
+
+
 # --- Trainer's push_to_hub -------------------------------------------------------------------------------------------
 
 TINY = [
@@ -351,6 +439,19 @@ def test_a_push_that_fails_ends_no_training(tmp_path, hub, capsys):
     assert commits(hub) == ["End of training", "initial commit"]
 
 
+def test_a_checkpoint_is_looked_through_too(changed, hub, capsys):
+    hub.api(hub.token("ada")).create_repo("ada/tiny", private=True)
+    checkpoint = changed / "checkpoint-3"
+    push_checkpoint(changed, checkpoint, "ada/tiny", "Step 3", branch="trial").result()
+    assert commits(hub, revision="trial") == ["Step 3", "initial commit"]
+    assert set(hub.files("ada/tiny")) == {".gitattributes"}
+    (checkpoint / "tokenizer_config.json").write_text(json.dumps({"token": "hf_" + "aB3" * 11}))
+    push_checkpoint(changed, checkpoint, "ada/tiny", "Step 4").result()
+    assert "checkpoint-3 was not published, and the training goes on: tokenizer_config" in capsys.readouterr().err
+    assert commits(hub) == ["initial commit"]
+    assert not (changed / ".publishing").exists()
+
+
 def test_a_token_that_may_not_write_is_found_before_the_work(tmp_path, hub, monkeypatch):
     monkeypatch.setenv("HF_TOKEN", hub.token("ada", write=False))
     with pytest.raises(HubError, match="may only read"):
@@ -371,7 +472,7 @@ def test_settings_that_would_give_something_away(setting, sentence, tmp_path):
         recipe(tmp_path, setting)
 
 
-def test_trainer_by_itself(run, tmp_path, hub):
+def test_trainer_by_itself(run, tmp_path, hub, monkeypatch):
     """Outside of `regard train`, where there is no recipe: a card is rendered, with the licence that is given."""
     from regard.modeling import TransformerDecoderForCausalLM
 
@@ -385,6 +486,21 @@ def test_trainer_by_itself(run, tmp_path, hub):
     files = hub.files("ada/mine")
     assert b"license: mit" in files["README.md"]
     assert "training_args.bin" not in files
+    before = len(hub.requests)
+    trainer.args.hub_strategy = HubStrategy.EVERY_SAVE
+    trainer.push_in_progress = types.SimpleNamespace(is_done=lambda: False)
+    trainer._push_from_checkpoint(str(run / "checkpoint-3"))  # the last one is not through yet
+    assert len(hub.requests) == before
+    trainer.push_in_progress, trainer.args.hub_revision = None, "trial"
+    trainer._push_from_checkpoint(str(run / "checkpoint-3"))
+    trainer._finish_current_push()
+    assert commits(hub, "ada/mine", "trial") == ["Training in progress, step 0", *commits(hub, "ada/mine")]
+    before = len(hub.requests)
+    monkeypatch.setattr(trainer, "is_world_process_zero", lambda: False)  # as in the others of several processes
+    trainer.push_in_progress = trainer.hub_model_id = None
+    trainer._push_from_checkpoint(str(run / "checkpoint-3"))
+    assert trainer.push_to_hub() is None
+    assert len(hub.requests) == before
     with pytest.raises(ValueError, match="would publish the states"):
         RegardTrainer(model, TrainingArguments(str(tmp_path / "other"), **settings | {"hub_strategy": "checkpoint"}))
 
