@@ -111,7 +111,8 @@ class MultiHeadAttention(nn.Module):
             self.kv_proj = nn.Linear(width, 2 * self.key_value_size, bias=bias) if projects_key_value else None
         else:
             self.qkv_proj = nn.Linear(width, self.query_size + 2 * self.key_value_size, bias=bias)
-        self.out_proj = nn.Linear(self.query_size, width, bias=bias)
+        output_bias = bias if config.attention_output_bias is None else config.attention_output_bias
+        self.out_proj = nn.Linear(self.query_size, width, bias=output_bias)
 
     def forward(
         self,

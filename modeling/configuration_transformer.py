@@ -38,6 +38,8 @@ class TransformerConfigBase(PreTrainedConfig):
         embedding_norm: normalise the sum of the embeddings (BERT).
         type_vocab_size: number of token types (BERT's segments); 0 for none.
         attention_bias: biases on the projections of attention.
+        attention_output_bias: bias on the last of them; `None` means as `attention_bias` says. Qwen2 has biases on
+            queries, keys and values alone.
         mlp_bias: biases in the feed-forward layer (equation 2 has them).
         norm_bias: bias in the layer norms.
         dropout: on the output of each sub-layer and on the sum of the embeddings (section 5.4).
@@ -71,6 +73,7 @@ class TransformerConfigBase(PreTrainedConfig):
     embedding_norm: bool = False
     type_vocab_size: int = 0
     attention_bias: bool = False
+    attention_output_bias: bool | None = None
     mlp_bias: bool = True
     norm_bias: bool = True
     dropout: float | int = 0.1
@@ -134,11 +137,21 @@ class TransformerConfigBase(PreTrainedConfig):
 
 @strict
 class TransformerEncoderConfig(TransformerConfigBase):
-    """A stack of encoder layers; `TransformerConfigBase` explains the fields."""
+    """A stack of encoder layers; `TransformerConfigBase` explains the other fields.
+
+    Args:
+        classifier_act: the activation in the head that classifies texts: `"tanh"` (BERT), `"relu"` (DistilBERT).
+    """
 
     model_type = "regard-encoder"
 
     num_hidden_layers: int = 6
+    classifier_act: str = "tanh"
+
+    def _check_fields(self) -> None:
+        super()._check_fields()
+        if self.classifier_act not in ACT2FN:
+            raise ValueError(f"classifier_act={self.classifier_act!r} is no activation of transformers: 'tanh' is.")
 
 
 @strict
@@ -159,6 +172,7 @@ class TransformerConfig(TransformerConfigBase):
         decoder_layers: number of decoder layers.
         cross_attention_key_value: `"per_layer"` projects the encoder's output to keys and values in each decoder layer
             (the paper); `"shared"` projects it once for all layers, which saves weights and time.
+        output_bias: bias on the output layer, as the models that Marian trained have it.
         decoder_start_token_id: the token that the decoder's input begins with; the targets follow, shifted right.
     """
 
@@ -168,6 +182,7 @@ class TransformerConfig(TransformerConfigBase):
     encoder_layers: int = 6
     decoder_layers: int = 6
     cross_attention_key_value: Literal["per_layer", "shared"] = "per_layer"
+    output_bias: bool = False
     label_smoothing: float | int = 0.1
     is_encoder_decoder: bool = True
     decoder_start_token_id: int | None = 1

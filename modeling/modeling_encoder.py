@@ -5,6 +5,7 @@ Axes: B batch, T length, D width, V vocabulary, N targets.
 
 import torch
 from torch import nn
+from transformers.activations import ACT2FN
 from transformers.masking_utils import create_bidirectional_mask
 from transformers.modeling_outputs import (
     BaseModelOutput,
@@ -175,17 +176,18 @@ class TransformerEncoderForMaskedLM(TransformerEncoderPreTrainedModel):
 
 
 class SequenceClassificationHead(nn.Module):
-    """Dense and tanh (BERT's pooler), then a projection to the labels."""
+    """Dense and tanh (BERT's pooler) or another activation, then a projection to the labels."""
 
-    def __init__(self, config: TransformerConfigBase):
+    def __init__(self, config: TransformerEncoderConfig):
         super().__init__()
         dropout = config.dropout if config.classifier_dropout is None else config.classifier_dropout
         self.dense = nn.Linear(config.hidden_size, config.hidden_size)
+        self.activation = ACT2FN[config.classifier_act]
         self.dropout = nn.Dropout(dropout)
         self.out_proj = nn.Linear(config.hidden_size, config.num_labels)
 
     def forward(self, hidden_states: torch.Tensor) -> torch.Tensor:
-        return self.out_proj(self.dropout(torch.tanh(self.dense(hidden_states))))
+        return self.out_proj(self.dropout(self.activation(self.dense(hidden_states))))
 
 
 class TransformerEncoderForSequenceClassification(TransformerEncoderPreTrainedModel):
@@ -316,8 +318,8 @@ class TransformerEncoderForQuestionAnswering(TransformerEncoderPreTrainedModel):
         """Logits of shape (B, T) for the first and for the last token of the answer, and their mean loss.
 
         Args:
-            start_positions, end_positions: int64 of shape (B,). A position outside the input (an answer that was cut
-                off) adds nothing to the loss.
+            start_positions, end_positions: int64 of shape (B,). A position outside the input or on a pad (an answer
+                that was cut off) adds nothing to the loss, and no pad is compared with the answer.
             num_items_in_batch: number of questions in the whole step.
             loss_only: return no logits.
         """
@@ -329,10 +331,19 @@ class TransformerEncoderForQuestionAnswering(TransformerEncoderPreTrainedModel):
             length = start_logits.shape[1]
             start, end = start_positions.view(-1), end_positions.view(-1)
             inside = (start >= 0) & (start < length) & (end >= 0) & (end < length)
+            start_scores, end_scores = start_logits, end_logits
+            if attention_mask is not None and attention_mask.dim() == 2:
+                # No answer begins at a pad: else the loss would depend on how far a row is padded.
+                pads = attention_mask.to(start.device) == 0  # (B, T)
+                for positions in (start, end):
+                    inside = inside & ~pads.gather(1, positions.clamp(0, length - 1)[:, None])[:, 0]
+                lowest = torch.finfo(start_logits.dtype).min
+                start_scores = start_logits.masked_fill(pads.to(start_logits.device), lowest)
+                end_scores = end_logits.masked_fill(pads.to(end_logits.device), lowest)
             start, end = (torch.where(inside, positions, IGNORE_INDEX) for positions in (start, end))
             loss = (
-                cross_entropy(start_logits, start, num_items_in_batch)
-                + cross_entropy(end_logits, end, num_items_in_batch)
+                cross_entropy(start_scores, start, num_items_in_batch)
+                + cross_entropy(end_scores, end, num_items_in_batch)
             ) / 2
         return QuestionAnsweringModelOutput(
             loss=loss,

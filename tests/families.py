@@ -207,6 +207,7 @@ VARIANTS = {
         "hidden_act": "gelu_new",
         "scale_embedding": False,
         "attention_bias": True,
+        "attention_output_bias": False,
         "initializer_range": 0.02,
     },
     "llama": {
@@ -230,11 +231,17 @@ VARIANTS = {
         "head_dim": 5,
     },
 }
+ENCODER_VARIANTS = {**VARIANTS, "bare": {**VARIANTS["bare"], "classifier_act": "relu"}}
 ENCODER_SETTINGS = {**TINY, "num_hidden_layers": 2}
 SEQ2SEQ_SETTINGS = {**TINY, "encoder_layers": 2, "decoder_layers": 3}
 SEQ2SEQ_VARIANTS = {
     **VARIANTS,
-    "shared": {"cross_attention_key_value": "shared", "position_base": 100000.0, "attention_bias": True},
+    "shared": {
+        "cross_attention_key_value": "shared",
+        "position_base": 100000.0,
+        "attention_bias": True,
+        "output_bias": True,
+    },
     "shared-llama": {**VARIANTS["llama"], "cross_attention_key_value": "shared"},
 }
 
@@ -259,7 +266,7 @@ FAMILIES = [
         "config_class": modeling.TransformerEncoderConfig,
         "kind": "encoder",
         "settings": ENCODER_SETTINGS,
-        "variants": VARIANTS,
+        "variants": ENCODER_VARIANTS,
         "heads": [
             {"model_class": modeling.TransformerEncoderModel, "auto_class": "AutoModel", "label_names": ()},
             {

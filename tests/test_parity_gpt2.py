@@ -5,12 +5,12 @@ import torch
 from transformers import GPT2Config, GPT2ForSequenceClassification, GPT2LMHeadModel
 
 from regard.modeling import TransformerDecoderForCausalLM, TransformerDecoderForSequenceClassification
+from regard.train.convert_configs import gpt2_config
+from regard.train.convert_weights import gpt2_weights
 
 from .parity import (
     assert_same_gradients,
     assert_same_maps,
-    gpt2_config,
-    gpt2_weights,
     ids_and_mask,
     mapped,
     positions_of_real_tokens,

@@ -5,13 +5,13 @@ import torch
 from transformers import LlamaConfig, LlamaForCausalLM
 
 from regard.modeling import TransformerDecoderForCausalLM
+from regard.train.convert_configs import llama_config
+from regard.train.convert_weights import llama_weights
 
 from .parity import (
     assert_same_gradients,
     assert_same_maps,
     ids_and_mask,
-    llama_config,
-    llama_weights,
     mapped,
     randomize,
 )

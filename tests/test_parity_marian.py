@@ -5,14 +5,14 @@ import torch
 from transformers import MarianConfig, MarianMTModel
 
 from regard.modeling import TransformerForConditionalGeneration
+from regard.train.convert_configs import marian_config
+from regard.train.convert_weights import marian_weights
 
 from .parity import (
     assert_same_gradients,
     assert_same_maps,
     ids_and_mask,
     mapped,
-    marian_config,
-    marian_weights,
     randomize,
 )
 
@@ -42,7 +42,7 @@ CONFIGS = {
 }
 
 
-def pair(config: str = "uneven, scaled, starts with pad", kernel: str = "sdpa", **more):
+def pair(config: str = "uneven, scaled, starts with pad", kernel: str = "sdpa", output_bias: bool = False, **more):
     """Ours and the library's, with the same weights."""
     fields = {"decoder_start_token_id": 1, **CONFIGS[config], **more}
     encoder_layers, decoder_layers = fields.pop("layers")
@@ -63,8 +63,13 @@ def pair(config: str = "uneven, scaled, starts with pad", kernel: str = "sdpa", 
     )
     peer = randomize(MarianMTModel(theirs))
     config = marian_config(theirs)
-    config._attn_implementation = kernel
-    return mapped(TransformerForConditionalGeneration(config), marian_weights(peer.state_dict())), peer
+    config._attn_implementation, config.output_bias = kernel, output_bias
+    weights = peer.state_dict()
+    if output_bias:
+        peer.final_logits_bias.normal_(generator=torch.Generator().manual_seed(1))
+    else:
+        del weights["final_logits_bias"]
+    return mapped(TransformerForConditionalGeneration(config), marian_weights(weights)), peer
 
 
 def batch() -> dict[str, torch.Tensor]:
@@ -123,8 +128,11 @@ def test_generation(config, use_cache, num_beams):
     assert torch.equal(generated, expected)
 
 
-def test_a_bias_of_the_output_layer_is_refused():
-    _, peer = pair()
-    peer.final_logits_bias.fill_(1.0)
-    with pytest.raises(ValueError, match="final_logits_bias"):
-        marian_weights(peer.state_dict())
+def test_a_bias_of_the_output_layer():
+    """What Marian trains has one; the library keeps it as a buffer, which is zero in a new model."""
+    ours, peer = pair(output_bias=True)
+    with torch.no_grad():
+        output, expected = ours(**batch()), peer(**batch())
+    torch.testing.assert_close(output.logits, expected.logits, **CLOSE)
+    torch.testing.assert_close(output.loss, expected.loss, **CLOSE)
+    assert not torch.allclose(peer.final_logits_bias, torch.zeros(()))

@@ -1,0 +1,383 @@
+"""Pretrained weights in: a checkpoint of the library's becomes a run's folder with one of our models.
+
+Nothing is taken on trust: every tensor of the source is used or named in the report, every weight of the result is
+filled or named, and what was written is loaded again and compared with the library's own model.
+"""
+
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+from transformers import AutoConfig, AutoTokenizer, GenerationConfig, PreTrainedConfig, PreTrainedModel
+from transformers import logging as library_logging
+
+import regard.modeling
+from regard.train.callbacks import quiet_libraries
+from regard.train.convert_card import conversion_card
+from regard.train.convert_check import largest_difference
+from regard.train.convert_configs import config_notes
+from regard.train.convert_families import FAMILIES, NO_HEAD, OTHERS, Family, library_class, source_head
+from regard.train.convert_sentences import copy_sentence_files
+from regard.train.convert_source import (
+    CARD,
+    CONFIG,
+    TOKENIZER,
+    ConversionError,
+    Source,
+    open_source,
+    read_weights,
+    widest_dtype,
+)
+from regard.train.convert_tensors import sort_tensors
+from regard.train.convert_weights import Weights
+from regard.train.records import environment, write_json
+
+RECORD, GENERATION = "conversion.json", "generation_config.json"
+TEXTS = ("A small test.", "The cat saw the dog, and the dog saw the cat: 12 × 3 = 36!", "")
+FAITHFUL = 1e-4  # of the largest output: what a difference in the order of additions may come to in a deep model
+CLASSIFIERS = ("sequence-classification", "token-classification")
+# What acts only while sampling, and only in a beam search.
+SAMPLING = ("temperature", "top_k", "top_p", "min_p", "top_h", "typical_p", "epsilon_cutoff", "eta_cutoff")
+BEAMS = ("early_stopping", "length_penalty")
+
+
+@dataclass
+class Conversion:
+    """What was converted, and what became of it.
+
+    Attributes:
+        source: the id on the Hub, or the folder's name.
+        revision: the commit, of a repository on the Hub.
+        licence: as the source's card states it, or None.
+        architecture: the library's class.
+        model: our class.
+        out: the folder.
+        dtype: of the weights.
+        parameters: their number, tied ones once.
+        used: number of the source's tensors that are in the result.
+        left_out: each other tensor of the source, and why it is not.
+        fresh: weights that the source does not have, drawn at random.
+        tokenizer: its class, or None if the source has none.
+        notes: what else is to be known, a sentence each.
+        difference: the largest one between outputs of the library's model and of ours, as a share of the largest
+            output where that is above 1; None if they were not compared.
+    """
+
+    source: str
+    revision: str | None
+    licence: str | None
+    architecture: str
+    model: str
+    out: str
+    dtype: str
+    parameters: int
+    used: int
+    left_out: dict[str, str]
+    fresh: list[str]
+    tokenizer: str | None = None
+    notes: list[str] = field(default_factory=list)
+    difference: float | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+    def lines(self) -> list[str]:
+        """What became of each tensor, and what else is to be known, a sentence each."""
+        found = [f"{self.parameters:,} parameters in {self.dtype}; {self.used} tensors of the source are used."]
+        reasons: dict[str, list[str]] = {}
+        for name, reason in self.left_out.items():
+            reasons.setdefault(reason, []).append(name)
+        found += [f"Left out: {_few(names)} ({reason})." for reason, names in reasons.items()]
+        if self.fresh:
+            found.append(f"Drawn at random, and to be trained: {_few(self.fresh)}.")
+        found += self.notes
+        if self.difference is not None:
+            found.append(
+                "Loaded again and compared with the library's own model on random tokens, in float32: outputs differ "
+                f"by at most {self.difference:.1e} of the largest."
+            )
+        return found
+
+
+def convert(
+    source: str | Path, out: str | Path, *, revision: str | None = None, head: str | None = None, check: bool = True
+) -> Conversion:
+    """Converts a pretrained model of the library's into a folder that `from_pretrained` reads as one of ours.
+
+    BERT, RoBERTa, XLM-RoBERTa and DistilBERT become encoders; GPT-2, Llama, Mistral and Qwen2 decoders; Marian and
+    BART encoder-decoders. The folder holds weights, configuration, the models' code, tokenizer, generation
+    configuration, what sentence-transformers needs where the source has it, a card, and a record of the conversion.
+
+    Args:
+        source: a folder with config.json and safetensors, or an id on the Hub.
+        out: the new folder; an empty one may be there.
+        revision: of an id on the Hub: the branch, tag or commit.
+        head: the head of the result: "none", "masked-lm", "causal-lm", "seq2seq-lm", "sequence-classification",
+            "token-classification" or "question-answering". By default that of the source.
+        check: load the result and the source, and compare what they compute.
+
+    Raises:
+        ConversionError: something has no exact counterpart here, or the source is not whole. Nothing is written.
+        ValueError: there is no such source, or `out` is not free.
+        HubError: the Hub cannot be reached, or has no such repository.
+    """
+    out = Path(out)
+    if out.exists() and (not out.is_dir() or any(out.iterdir())):
+        raise ValueError(f"'{out}' is there already and not empty: name a new folder.")
+    found = open_source(source, revision)
+    with _quiet():
+        return _convert(found, out, head, check)
+
+
+def _convert(source: Source, out: Path, head: str | None, check: bool) -> Conversion:
+    family, config, architecture, own_head = _read_architecture(source, head)
+    head = own_head if head is None else head
+    if head not in family.heads:
+        raise ConversionError(f"head={head!r}: {family.name} is converted with {', '.join(family.heads)}.")
+    reasons = [*_refusals(source), *family.refusals(config, head)]
+    if reasons:
+        raise ConversionError(f"'{source.name}' cannot be represented exactly: {'; '.join(reasons)}.")
+
+    weights = read_weights(source.folder)
+    dtype = widest_dtype(weights)
+    tensors = sort_tensors(weights, family, config, own_head, head)
+    del weights
+    notes = [*tensors.notes, *config_notes(config)]
+    ours = _our_config(family, config, own_head, head)
+    ours.tie_word_embeddings = tensors.tied
+    if tensors.output_bias:
+        ours.output_bias = True
+    model, fresh = _build(family.heads[head], ours, dtype, tensors.weights, head != own_head, notes)
+    result = Conversion(
+        source.name,
+        source.revision,
+        _licence(source),
+        architecture,
+        type(model).__name__,
+        str(out),
+        str(dtype).removeprefix("torch."),
+        model.num_parameters(),
+        tensors.used,
+        tensors.left_out,
+        fresh,
+        notes=notes,
+    )
+    with _placed(out) as folder:
+        if model.can_generate():
+            model.generation_config = _generation_config(source, result.notes)
+        model.save_pretrained(folder)
+        result.tokenizer = _copy_tokenizer(source, folder, ours.vocab_size, result.notes)
+        result.notes += copy_sentence_files(source.folder, folder)
+        if check:
+            del model
+            result.difference = largest_difference(source, folder, config, head, own_head)
+            if not result.difference <= FAITHFUL:
+                raise ConversionError(
+                    f"'{source.name}' was converted, but computes something else than the library's {architecture}: "
+                    f"outputs differ by {result.difference:.1e}. It is not one that this version knows exactly."
+                )
+        write_json(folder / RECORD, {**result.to_dict(), "out": out.name, "environment": environment()})
+        (folder / CARD).write_text(conversion_card(result, source, ours, head), encoding="utf-8")
+    return result
+
+
+def _read_architecture(source: Source, head: str | None) -> tuple[Family, Any, str, str]:
+    """The family, the library's configuration, its class, and the head of ours that corresponds to it."""
+    model_type = source.config.get("model_type")
+    if model_type not in FAMILIES:
+        if str(model_type).startswith("regard-"):
+            raise ConversionError(f"'{source.name}' is one of this package's models already.")
+        reason = f": {OTHERS[model_type]}" if model_type in OTHERS else ""
+        known = ", ".join(f"'{each}'" for each in FAMILIES)
+        raise ConversionError(
+            f"model_type {model_type!r} has no exact counterpart here{reason}. Those of {known} have."
+        )
+    family = FAMILIES[model_type]
+    try:
+        config = AutoConfig.from_pretrained(source.folder, trust_remote_code=False)
+    except (OSError, ValueError, TypeError) as error:
+        raise ConversionError(f"{CONFIG} is not one of {family.name}: {' '.join(str(error).split())}") from error
+    named = source.config.get("architectures") or []
+    if not named and head in family.heads:
+        return family, config, library_class(model_type, head), head
+    if len(named) != 1 or not isinstance(named[0], str):
+        raise ConversionError(
+            f"{CONFIG} names {len(named)} architectures, and not the one: say with head which its weights have."
+        )
+    own_head = source_head(model_type, named[0])
+    if own_head is None and head is None:
+        raise ConversionError(
+            f"{named[0]} has a head that ours have not: say with head which one the result shall have: "
+            f"{', '.join(family.heads)}."
+        )
+    return family, config, named[0], own_head or NO_HEAD
+
+
+def _our_config(family: Family, config: Any, own_head: str, head: str) -> PreTrainedConfig:
+    """Ours for the library's, with its labels where the head that gives them comes along."""
+    try:
+        ours = family.config(config)
+    except (ValueError, TypeError) as error:
+        raise ConversionError(f"the configuration has no counterpart here: {' '.join(str(error).split())}") from error
+    if head in CLASSIFIERS and head == own_head:
+        ours.id2label = dict(config.id2label)
+        ours.label2id = dict(config.label2id or {name: number for number, name in config.id2label.items()})
+        ours.problem_type = config.problem_type
+    else:
+        ours.num_labels, ours.problem_type = 2, None
+    return ours
+
+
+def _refusals(source: Source) -> Iterator[str]:
+    """What no family can have, a phrase each."""
+    config = source.config
+    if "AutoConfig" in (config.get("auto_map") or {}):
+        yield "auto_map: the repository brings code of its own, and what that computes is not known"
+    if config.get("quantization_config"):
+        yield "quantization_config: its weights are quantised; take the model that it was made from"
+    if config.get("pruned_heads"):
+        yield "pruned_heads: all layers have the same number of heads here"
+
+
+def _few(names: list[str]) -> str:
+    return ", ".join(f"`{name}`" for name in names[:6]) + (f" and {len(names) - 6} more" if names[6:] else "")
+
+
+def _licence(source: Source) -> str | None:
+    """As its card states it: a name of the Hub's, or the name beside "other"."""
+    card = source.card()
+    stated = card.get("license_name") if card.get("license") == "other" else card.get("license")
+    return ", ".join(map(str, stated)) if isinstance(stated, list) else stated
+
+
+def _build(
+    name: str, config: PreTrainedConfig, dtype: torch.dtype, weights: Weights, may_be_fresh: bool, notes: list[str]
+) -> tuple[PreTrainedModel, list[str]]:
+    """Our model with these weights, each of which has its place; and the names of those that were drawn.
+
+    Raises:
+        ConversionError: a weight has no place, has another shape, or is missing.
+    """
+    try:
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(0)
+            model: PreTrainedModel = getattr(regard.modeling, name)(config).to(dtype)
+    except (ValueError, KeyError) as error:
+        raise ConversionError(f"the configuration has no counterpart here: {error}") from error
+    if not hasattr(model, model.base_model_prefix):  # a backbone alone
+        weights = {key.removeprefix(f"{model.base_model_prefix}."): weight for key, weight in weights.items()}
+    own = model.state_dict()
+    for key in sorted(weights.keys() - own.keys()):
+        if not key.endswith(".bias") or weights[key].any():
+            raise ConversionError(f"the weights hold {key}, which has no place here: it would be lost.")
+        notes.append(f"{key}, which has no place here, is zero and adds nothing.")
+        del weights[key]
+    for key, weight in weights.items():
+        if weight.shape != own[key].shape:
+            shapes = f"{tuple(weight.shape)}, and the configuration asks for {tuple(own[key].shape)}"
+            raise ConversionError(f"{key} would have the shape {shapes}.")
+    fresh = sorted(own.keys() - weights.keys())
+    lost = [key for key in fresh if not may_be_fresh or key.startswith(f"{model.base_model_prefix}.")]
+    if lost:
+        raise ConversionError(f"the weights are not whole: {len(lost)} of ours find none, such as {lost[0]}.")
+    model.load_state_dict(weights, strict=False)
+    return model.eval(), fresh
+
+
+def _generation_config(source: Source, notes: list[str]) -> GenerationConfig:
+    """The source's own; old checkpoints have it in their config.json.
+
+    Settings that do nothing, which the library loads and then refuses to save, are left out.
+    """
+    path = source.folder / GENERATION
+    if path.is_file():
+        generation = GenerationConfig.from_pretrained(source.folder)
+    else:
+        generation = GenerationConfig.from_model_config(dict(source.config))
+        generation._from_model_config = False  # else it is made again from ours, which has none of it
+    if generation.pad_token_id is not None and generation.pad_token_id < 0:  # of old checkpoints: there is none
+        generation.pad_token_id = None
+    idle = [] if generation.do_sample else [*SAMPLING]
+    idle += [] if (generation.num_beams or 1) > 1 else [*BEAMS]
+    default = GenerationConfig()
+    try:
+        generation.validate(strict=True)
+    except ValueError:
+        given = [name for name in idle if getattr(generation, name, None) != getattr(default, name, None)]
+        for name in given:
+            setattr(generation, name, getattr(default, name))
+        notes.append(f"{GENERATION}: {', '.join(given)} did nothing there, and the library would not save it.")
+        try:
+            generation.validate(strict=True)
+        except ValueError as error:
+            raise ConversionError(f"{GENERATION} cannot be kept: {' '.join(str(error).split())}") from error
+    return generation
+
+
+def _copy_tokenizer(source: Source, folder: Path, vocab_size: int, notes: list[str]) -> str | None:
+    """Saves the source's tokenizer, under the name of its class, and sees that it is the same when loaded from there.
+
+    Raises:
+        ConversionError: it cannot be loaded, or would be another one.
+    """
+    if not source.has(set(TOKENIZER) - {"tokenizer_config.json", "special_tokens_map.json", "chat_template.jinja"}):
+        notes.append("The source has no tokenizer.")
+        return None
+    try:
+        tokenizer = AutoTokenizer.from_pretrained(source.folder, trust_remote_code=False)
+        tokenizer.save_pretrained(folder)
+        again = AutoTokenizer.from_pretrained(folder, trust_remote_code=False)
+    except (OSError, ValueError, ImportError, TypeError, AttributeError) as error:
+        raise ConversionError(f"the tokenizer cannot be taken along: {' '.join(str(error).split())}") from error
+    for text in TEXTS:
+        if tokenizer(text)["input_ids"] != again(text)["input_ids"] or len(tokenizer) != len(again):
+            raise ConversionError(
+                "the tokenizer cannot be taken along: saved and loaded again, it gives other tokens."
+            )
+    if len(tokenizer) > vocab_size:
+        notes.append(
+            f"The tokenizer has {len(tokenizer)} tokens and the model {vocab_size} rows, as in the source: the last "
+            "ones cannot be read."
+        )
+    if tokenizer.pad_token_id is None:
+        notes.append("The tokenizer has no pad token, as in the source: batches need one.")
+    return type(tokenizer).__name__
+
+
+@contextmanager
+def _placed(out: Path) -> Iterator[Path]:
+    """A folder beside `out` that takes its place when all is written; else nothing is left of it."""
+    out.absolute().parent.mkdir(parents=True, exist_ok=True)
+    folder = Path(tempfile.mkdtemp(prefix=f".{out.name}.", dir=out.absolute().parent))
+    folder.chmod(0o777 & ~_umask())  # mkdtemp's own is for one user alone
+    try:
+        yield folder
+        if out.exists():
+            out.rmdir()
+        os.replace(folder, out)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Without the library's reports of what it finds in checkpoints: ours says more."""
+    level = library_logging.get_verbosity()
+    library_logging.set_verbosity_error()
+    try:
+        with quiet_libraries():
+            yield
+    finally:
+        library_logging.set_verbosity(level)
