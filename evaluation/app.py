@@ -13,11 +13,12 @@ from regard.evaluation.generation import load_run, translate
 from regard.evaluation.guesses import guesses, kind_of
 
 ASKS = {
-    "translate": ("Text to translate", "Translate"),
+    "translate": ("What is read", "Write"),
     "continue": ("How a text begins", "What comes next?"),
     "fill": ("Text with masks", "Fill"),
     "label": ("Text", "Label"),
     "tag": ("Text", "Label the words"),
+    "answer": ("Question", "Answer"),
     "neighbours": ("A word, or a sum such as: madrid - spain + france", "Neighbours"),
 }
 
@@ -30,9 +31,9 @@ def translation_and_alignment(
     Raises:
         ValueError: the model does not translate, the text is blank, or nothing was written.
     """
-    [translation] = translate(model, tokenizer, [text])
     if not text.strip():
         raise ValueError("The text is empty.")
+    [translation] = translate(model, tokenizer, [text])
     if not translation.strip():
         raise ValueError("The model wrote nothing.")
     maps = attention_maps(model, tokenizer, text, translation, which="cross")
@@ -53,23 +54,26 @@ def build_page(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, title
         gradio.Markdown(f"# {title}\n{type(model).__name__}, {model.num_parameters():,} parameters")
         begins = f"{tokenizer.mask_token} " if kind == "fill" else ""
         text = gradio.Textbox(begins, label=label, lines=2, elem_id="text")
+        inputs = [text]
+        if kind == "answer":
+            inputs.append(gradio.Textbox(label="Text that the answer is in", lines=8, elem_id="context"))
         ask = gradio.Button(button, variant="primary", elem_id="ask")
         if kind == "translate":
-            outputs = [gradio.Textbox(label="Translation", elem_id="answer"), gradio.Plot(show_label=False)]
+            outputs = [gradio.Textbox(label="What is written", elem_id="answer"), gradio.Plot(show_label=False)]
 
             def answer(text: str) -> Any:
                 return translation_and_alignment(model, tokenizer, text)
         else:
             outputs = [gradio.Dataframe(elem_id="answer", interactive=False)]
 
-            def answer(text: str) -> Any:
-                said = guesses(model, tokenizer, text)
+            def answer(*texts: str) -> Any:
+                said = guesses(model, tokenizer, *texts)
                 rows = [[f"{x:.4f}" if isinstance(x, float) else x for x in row] for row in said["rows"]]
                 return {"headers": said["headers"], "data": rows}
 
         answer = _with_errors_shown(gradio, answer)
-        ask.click(answer, text, outputs, api_name="answer")
-        text.submit(answer, text, outputs, api_name=False)
+        ask.click(answer, inputs, outputs, api_name="answer")
+        text.submit(answer, inputs, outputs, api_name=False)
     return page
 
 
@@ -88,7 +92,7 @@ def open_app(path: str | Path, host: str = "127.0.0.1", port: int | None = None,
     """
     _gradio()  # said before a large model is loaded
     model, tokenizer = load_run(path)
-    page = build_page(model, tokenizer, Path(path).name)
+    page = build_page(model, tokenizer, Path(path).resolve().name)  # also of "." a name
     page.launch(server_name=host, server_port=port, inbrowser=browser, share=False)
 
 
@@ -96,16 +100,16 @@ def _gradio() -> Any:
     try:
         import gradio
     except ImportError:
-        raise ImportError("The page needs the package gradio: `pip install 'regard[app]'`.") from None
+        raise ImportError("The page needs the package gradio: `pip install gradio`.") from None
     return gradio
 
 
 def _with_errors_shown(gradio: Any, answer: Callable[[str], Any]) -> Callable[[str], Any]:
     """A text that the model cannot take is told on the page, as a sentence."""
 
-    def shown(text: str) -> Any:
+    def shown(*texts: str) -> Any:
         try:
-            return answer(text)
+            return answer(*texts)
         except (ValueError, KeyError) as error:
             raise gradio.Error(str(error)) from error
 

@@ -1,9 +1,12 @@
-"""Files that are complete or not there."""
+"""Files that are complete or not there, and JSON that any program reads."""
 
+import json
+import math
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 
 @contextmanager
@@ -26,3 +29,20 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
         os.replace(partial, path)
     finally:
         partial.unlink(missing_ok=True)
+
+
+def json_text(content: Any) -> str:
+    """Strict JSON, indented, with a line end: what is no number, as an infinite perplexity, is null.
+
+    Raises:
+        TypeError: something that JSON has no form for.
+    """
+    return json.dumps(_strict(content), ensure_ascii=False, indent=2, allow_nan=False) + "\n"
+
+
+def _strict(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _strict(one) for key, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [_strict(one) for one in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value

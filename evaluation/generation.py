@@ -106,6 +106,8 @@ def translate(
     batch_size: int = 32,
     max_new_tokens: int | None = None,
     length_penalty: float | None = None,
+    no_repeat_ngram_size: int | None = None,
+    max_source_length: int | None = None,
 ) -> list[str] | list[list[str]]:
     """What a sequence-to-sequence model makes of each text, in their order, by beam search.
 
@@ -120,6 +122,8 @@ def translate(
         batch_size: texts at once; fewer when they are long.
         max_new_tokens: the longest translation in tokens; a learned position table can end it sooner.
         length_penalty: hypotheses compete by log-probability / length ** length_penalty.
+        no_repeat_ngram_size: no run of so many tokens is written twice in a text; 0 allows all.
+        max_source_length: texts are cut at so many tokens, where that is less than the tokenizer's limit.
 
     Returns:
         One string a text; with `n_best` above 1 a list a text, best first: distinct, and fewer where the search finds
@@ -139,13 +143,16 @@ def translate(
         length_penalty = 1.0 if own.length_penalty is None else own.length_penalty
     if not math.isfinite(length_penalty):
         raise ValueError(f"length_penalty={length_penalty} must be a finite number.")
+    if no_repeat_ngram_size is None:
+        no_repeat_ngram_size = own.no_repeat_ngram_size or 0
     _check_at_least_one(num_beams=num_beams, n_best=n_best, batch_size=batch_size, max_new_tokens=max_new_tokens)
     if n_best > num_beams:
         raise ValueError(f"n_best={n_best} translations need a search at least as wide, but num_beams={num_beams}.")
 
     results: list[list[str]] = [[""] for _ in texts]
-    rows = {i: ids for i, ids in enumerate(encode_sources(model, tokenizer, texts)) if ids}
+    rows = {i: ids for i, ids in enumerate(encode_sources(model, tokenizer, texts, max_source_length)) if ids}
     settings: dict[str, Any] = {"num_beams": num_beams, "do_sample": False, "pad_token_id": _pad_id(model, tokenizer)}
+    settings["no_repeat_ngram_size"] = no_repeat_ngram_size
     settings["max_new_tokens"] = min(max_new_tokens, position_limit(model) or max_new_tokens)
     if num_beams > 1:
         # All beams are asked for: two of them can be the same text cut into different tokens.
@@ -170,10 +177,10 @@ def longest_translation(model: PreTrainedModel) -> int:
 
 
 def encode_sources(
-    model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, texts: Sequence[str]
+    model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, texts: Sequence[str], max_length: int | None = None
 ) -> list[list[int] | None]:
-    """The tokens of each text, cut at the tokenizer's or the model's limit, None for a blank one."""
-    limits = [limit for limit in (tokenizer.model_max_length, position_limit(model)) if limit]
+    """The tokens of each text, cut at the tokenizer's or the model's limit or `max_length`, None for a blank one."""
+    limits = [limit for limit in (tokenizer.model_max_length, position_limit(model), max_length) if limit]
     limit = min(limits)
     encoded: list[list[int] | None] = []
     cut = 0

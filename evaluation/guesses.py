@@ -1,4 +1,5 @@
-"""What a model makes of one text: the next token, the words behind masks, a label, labels of words, neighbours.
+"""What a model makes of one text: the next token, the words behind masks, a label, labels of words, an answer,
+neighbours.
 
 Axes: T length, V vocabulary.
 """
@@ -9,6 +10,7 @@ import torch
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from regard.evaluation.generation import _encode_prompt, _evaluating, _room, encode_sources
+from regard.evaluation.question_answering import answer
 from regard.evaluation.tokens import readable_tokens
 from regard.evaluation.word_neighbours import nearest_neighbours
 from regard.modeling.word_vectors import WordVectorsMixin
@@ -16,10 +18,16 @@ from regard.modeling.word_vectors import WordVectorsMixin
 Guesses = list[tuple[str, float]]
 
 SHOWN = 10
+HEADS = {
+    "ForMaskedLM": "fill",
+    "ForSequenceClassification": "label",
+    "ForTokenClassification": "tag",
+    "ForQuestionAnswering": "answer",
+}
 
 
 def kind_of(model: PreTrainedModel) -> str:
-    """What a model does with a text: "translate", "continue", "fill", "label", "tag" or "neighbours".
+    """What a model does with a text: "translate", "continue", "fill", "label", "tag", "answer" or "neighbours".
 
     Raises:
         ValueError: none of these, as a base model without a head.
@@ -29,8 +37,7 @@ def kind_of(model: PreTrainedModel) -> str:
     if model.can_generate():
         return "translate" if model.config.is_encoder_decoder else "continue"
     name = type(model).__name__
-    heads = {"ForMaskedLM": "fill", "ForSequenceClassification": "label", "ForTokenClassification": "tag"}
-    for ending, kind in heads.items():
+    for ending, kind in HEADS.items():
         if name.endswith(ending):
             return kind
     raise ValueError(f"A {name} neither writes nor labels a text, so there is nothing to show.")
@@ -62,7 +69,7 @@ def fill_masks(
     if not places:
         raise ValueError(f"Write {tokenizer.mask_token} in place of each word that is to be guessed.")
     logits = _logits(model, row)  # (T, V)
-    return [_likeliest(tokenizer, logits[place], number) for place in places]
+    return [_likeliest(tokenizer, logits[place], number, row[:place]) for place in places]
 
 
 def label_text(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, text: str) -> Guesses:
@@ -83,7 +90,8 @@ def label_text(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, text:
 
 
 def tag_words(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, text: str) -> list[tuple[str, str, float]]:
-    """The tokens of a text, each with its likeliest label and that label's probability.
+    """The words of a text, each with the label of its first token, as a tagger is trained, and that label's
+    probability.
 
     Raises:
         ValueError: another kind of model, or a text without tokens.
@@ -91,14 +99,30 @@ def tag_words(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, text: 
     _check(model, "tag", "labels words")
     row = _row(model, tokenizer, text)
     chances, best = _logits(model, row).softmax(-1).max(-1)  # (T,)
-    tokens = readable_tokens(tokenizer, row)
-    each = zip(row, tokens, best.tolist(), chances.tolist(), strict=True)
-    special = set(tokenizer.all_special_ids)
-    return [(token, model.config.id2label[i], chance) for number, token, i, chance in each if number not in special]
+    encoding = tokenizer(text, truncation=True, max_length=len(row), return_offsets_mapping=True)
+    words: list[tuple[int, int, int]] = []  # where each begins and ends, and its first token
+    before = None
+    for i, (word, (start, end)) in enumerate(zip(encoding.word_ids(), encoding["offset_mapping"], strict=True)):
+        start += len(text[start:end]) - len(text[start:end].lstrip())
+        if word is None or start >= end:
+            continue
+        begun = words and start == words[-1][1] and text[start - 1].isalnum() and text[start].isalnum()
+        if words and (word == before or begun):  # characters that are tokens make words too
+            words[-1] = (words[-1][0], end, words[-1][2])
+        else:
+            words.append((start, end, i))
+        before = word
+    labels = model.config.id2label
+    return [(text[start:end], labels[best[i].item()], chances[i].item()) for start, end, i in words]
 
 
-def guesses(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, text: str) -> dict[str, Any]:
+def guesses(
+    model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, text: str, context: str = ""
+) -> dict[str, Any]:
     """The table that answers a text, for any model but a translator.
+
+    Args:
+        context: for a model that answers questions, the text that the answer to `text` is in.
 
     Returns:
         `headers`, and `rows` of as many cells.
@@ -108,18 +132,27 @@ def guesses(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, text: st
     """
     kind = kind_of(model)
     if kind == "neighbours":
-        [answer] = nearest_neighbours(model, [text], SHOWN)
-        rows = [(one["word"], one["similarity"]) for one in answer["neighbours"]]
+        [found] = nearest_neighbours(model, [text], SHOWN)
+        rows = [(one["word"], one["similarity"]) for one in found["neighbours"]]
         return {"headers": ["word", "similarity"], "rows": rows}
     if kind == "fill":
         masks = fill_masks(model, tokenizer, text)
         rows = [(i, *guess) for i, filled in enumerate(masks, 1) for guess in filled]
         return {"headers": ["mask", "token", "probability"], "rows": rows}
     if kind == "tag":
-        return {"headers": ["token", "label", "probability"], "rows": tag_words(model, tokenizer, text)}
+        return {"headers": ["word", "label", "probability"], "rows": tag_words(model, tokenizer, text)}
+    if kind == "answer":
+        said = answer(model, tokenizer, text, context)
+        return {"headers": ["answer", "begins at", "better than none by"], "rows": [_answer_row(said)]}
     if kind == "label":
         return {"headers": ["label", "probability"], "rows": label_text(model, tokenizer, text)}
     return {"headers": ["next token", "probability"], "rows": next_tokens(model, tokenizer, text)}
+
+
+def _answer_row(said: dict[str, Any]) -> tuple[str, str, float]:
+    if said["start"] is None:
+        return "(none)", "", said["margin"]
+    return said["answer"], f"character {said['start']}", said["margin"]
 
 
 def _check(model: PreTrainedModel, kind: str, does: str) -> None:
@@ -141,10 +174,8 @@ def _logits(model: PreTrainedModel, row: list[int]) -> torch.Tensor:
         return model(input_ids=ids, attention_mask=torch.ones_like(ids)).logits[0].float().cpu()
 
 
-def _likeliest(
-    tokenizer: PreTrainedTokenizerBase, logits: torch.Tensor, number: int, before: list[int] | None = None
-) -> Guesses:
+def _likeliest(tokenizer: PreTrainedTokenizerBase, logits: torch.Tensor, number: int, before: list[int]) -> Guesses:
     """Tokens are told as they stand after those before them: "-ing" goes on with a word."""
     chances, ids = logits.softmax(-1).topk(min(number, len(logits)))
-    tokens = [readable_tokens(tokenizer, [*(before or []), i])[-1] for i in ids.tolist()]
+    tokens = [readable_tokens(tokenizer, [*before[-1:], i])[-1] for i in ids.tolist()]
     return list(zip(tokens, chances.tolist(), strict=True))

@@ -16,6 +16,8 @@ from datasets import Features, List, Value
 from regard.evaluation.directions import LOWER_IS_BETTER as LOWER_IS_BETTER  # with the metrics that it is about
 from regard.evaluation.likelihood import perplexity
 from regard.evaluation.moses import lowercased_moses_tokens
+from regard.evaluation.rouge import rouge, rouge_signature
+from regard.evaluation.squad import score_answer
 
 STRING, INTEGER, NUMBER = Value("string"), Value("int64"), Value("float64")
 
@@ -71,6 +73,7 @@ TEXTS = [
     Features({"predictions": STRING, "references": List(STRING)}),
 ]
 LABELS = Features({"predictions": INTEGER, "references": INTEGER})
+TAGS = Features({"predictions": List(STRING), "references": List(STRING)})
 
 
 class Bleu(LocalMetric):
@@ -162,6 +165,40 @@ class ExactMatch(LocalMetric):
         return {"exact_match": sum(p.strip() in map(str.strip, r) for p, r in pairs) / len(predictions)}
 
 
+class SquadExactMatch(LocalMetric):
+    """The share of questions, 0 to 100, that are answered right by the rule of SQuAD: case, punctuation, articles and
+    runs of white space do not count, and of several right answers any one will do.
+
+    References are lists of right answers, empty for a question without one, which the empty answer answers.
+    `compute` takes `version`, 1 or 2 (`regard.evaluation.squad` tells how they differ): 2 by default where there are
+    questions without an answer, and then what the two kinds of questions have is given too.
+    """
+
+    inputs = Features({"predictions": STRING, "references": List(STRING)})
+    kind, place = "squad_exact_match", 0
+
+    def _compute(
+        self, predictions: list[str], references: list[list[str]], version: int | None = None
+    ) -> dict[str, float]:
+        answerable = [bool(several) for several in references]
+        version = version or (1 if all(answerable) else 2)
+        if version not in (1, 2) or (version == 1 and not all(answerable)):
+            raise ValueError(f"version={version} of {self.name} must be 2, or 1 where all questions have an answer.")
+        pairs = zip(predictions, references, strict=True)
+        scores = [score_answer(prediction, several, version)[self.place] for prediction, several in pairs]
+        kinds = {"": scores}
+        if not all(answerable):
+            kinds["_has_answer"] = [score for score, has in zip(scores, answerable, strict=True) if has]
+            kinds["_no_answer"] = [score for score, has in zip(scores, answerable, strict=True) if not has]
+        return {f"{self.kind}{end}": 100 * math.fsum(some) / len(some) for end, some in kinds.items() if some}
+
+
+class SquadF1(SquadExactMatch):
+    """The mean F1 of the words of an answer, 0 to 100, by the rule of SQuAD; else as `squad_exact_match`."""
+
+    kind, place = "squad_f1", 1
+
+
 class PhoneErrorRate(LocalMetric):
     """Errors per hundred phones of spelling to sound: edits to the nearest pronunciation over its length, both summed
     over all items. Lower is better; more errors than phones give more than 100.
@@ -242,6 +279,16 @@ class F1(LocalMetric):
         return {"f1": score}
 
 
+class F1Binary(LocalMetric):
+    """F1 of the second of two labels, 0 to 1: what GLUE reports of paraphrases (MRPC), where `f1` is the mean of both
+    labels."""
+
+    inputs = LABELS
+
+    def _compute(self, predictions: list[int], references: list[int]) -> dict[str, float]:
+        return {"f1_binary": F1()._compute(predictions, references, average="binary")["f1"]}
+
+
 class MatthewsCorrelation(LocalMetric):
     """Matthews' correlation coefficient, -1 to 1, for two classes or more; 0 when all predictions are one class."""
 
@@ -256,26 +303,73 @@ class MatthewsCorrelation(LocalMetric):
 class SpanF1(LocalMetric):
     """F1, precision and recall, 0 to 1, over whole spans of B-/I-/O tags, one tag a word, as conlleval counts them.
 
-    A prediction shorter than its reference, because the model's input was cut, is taken as O on the lost words, which
-    are counted: their spans are missed, not forgotten.
+    A prediction shorter than its reference, because the model's input was cut, is taken as O on the lost words, and so
+    is an empty tag. They are counted: their spans are missed, not forgotten.
     """
 
-    inputs = Features({"predictions": List(STRING), "references": List(STRING)})
+    inputs = TAGS
 
     def _compute(self, predictions: list[list[str]], references: list[list[str]]) -> dict[str, float]:
         from seqeval.metrics import f1_score, precision_score, recall_score
 
-        lost = [len(r) - len(p) for p, r in zip(predictions, references, strict=True)]
-        if min(lost) < 0:
-            row = next(i for i, n in enumerate(lost) if n < 0)
-            raise ValueError(
-                f"span_f1 got {len(predictions[row])} tags for the {len(references[row])} words of example {row}: "
-                "score one tag a word, not one a token."
-            )
-        predictions = [p + ["O"] * n for p, n in zip(predictions, lost, strict=True)]
+        predictions = _whole(self.name, predictions, references)
+        lost = sum(row.count("") for row in predictions)
+        predictions = [[tag or "O" for tag in row] for row in predictions]
         scores = {"span_f1": f1_score, "span_precision": precision_score, "span_recall": recall_score}
         result = {key: float(score(references, predictions, zero_division=0)) for key, score in scores.items()}
-        return result | {"span_lost_words": sum(lost)}
+        return result | {"span_lost_words": lost}
+
+
+class TagAccuracy(LocalMetric):
+    """The share of words, 0 to 1, whose tag is right. Words that a prediction lacks at its end, because the model's
+    input was cut, and words with an empty tag are wrong."""
+
+    inputs = TAGS
+
+    def _compute(self, predictions: list[list[str]], references: list[list[str]]) -> dict[str, float]:
+        pairs = zip(_whole(self.name, predictions, references), references, strict=True)
+        right = [guess == tag for row, tags in pairs for guess, tag in zip(row, tags, strict=True)]
+        if not right:
+            raise ValueError(f"{self.name} has nothing to compare: there is no word.")
+        return {"tag_accuracy": sum(right) / len(right)}
+
+
+def _whole(name: str, predictions: list[list[str]], references: list[list[str]]) -> list[list[str]]:
+    """Predictions with an empty tag for each word that they lack at the end."""
+    for number, (row, tags) in enumerate(zip(predictions, references, strict=True)):
+        if len(row) > len(tags):
+            raise ValueError(
+                f"{name} got {len(row)} tags for the {len(tags)} words of example {number}: score one tag a word, not "
+                "one a token."
+            )
+    return [row + [""] * (len(tags) - len(row)) for row, tags in zip(predictions, references, strict=True)]
+
+
+class Rouge1(LocalMetric):
+    """ROUGE-1 (Lin, 2004), the F-measure of words in common, 0 to 100, as rouge_score computes it, with a signature.
+
+    Predictions are texts, references one text or a list of texts each. `compute` takes `language`, the code of the
+    texts' language, such as `de`: English by default, whose words are stemmed.
+    """
+
+    inputs = TEXTS
+    kind = "rouge1"
+
+    def _compute(self, predictions: list[str], references: list, language: str | None = None) -> dict[str, Any]:
+        score = rouge(self.kind, predictions, _lists(references), language)
+        return {self.kind: score, f"{self.kind}_signature": rouge_signature(language)}
+
+
+class Rouge2(Rouge1):
+    """ROUGE-2 (Lin, 2004), the F-measure of pairs of neighbours in common; else as `rouge1`."""
+
+    kind = "rouge2"
+
+
+class RougeL(Rouge1):
+    """ROUGE-L (Lin, 2004), the F-measure of the longest common subsequence of words; else as `rouge1`."""
+
+    kind = "rougeL"
 
 
 class Perplexity(LocalMetric):
@@ -299,14 +393,24 @@ METRICS: dict[str, type[LocalMetric]] = {
     "bleu_moses_lowercase": BleuMosesLowercase,
     "chrf": Chrf,
     "exact_match": ExactMatch,
+    "squad_exact_match": SquadExactMatch,
+    "squad_f1": SquadF1,
     "phone_error_rate": PhoneErrorRate,
     "word_error_rate": WordErrorRate,
     "accuracy": Accuracy,
     "f1": F1,
+    "f1_binary": F1Binary,
     "matthews_correlation": MatthewsCorrelation,
     "span_f1": SpanF1,
+    "tag_accuracy": TagAccuracy,
+    "rouge1": Rouge1,
+    "rouge2": Rouge2,
+    "rougeL": RougeL,
     "perplexity": Perplexity,
 }
 
 TEXT_METRICS = tuple(name for name, metric in METRICS.items() if metric.inputs is TEXTS)
 """Those that compare written text with references."""
+
+OF_A_LANGUAGE = ("bleu_moses_lowercase", "rouge1", "rouge2", "rougeL")
+"""Those whose `compute` takes the language of the texts."""

@@ -3,6 +3,9 @@
 A heading whose record is missing is left out. Nothing names the machine: of a path, the file and its folder are shown.
 """
 
+import json
+import math
+import re
 import shlex
 from pathlib import Path
 from typing import Any
@@ -15,27 +18,32 @@ from regard.evaluation.files import replacing
 from regard.model_cards import tables
 from regard.model_cards.citations import citation
 from regard.model_cards.diagram import architecture_diagram
+from regard.model_cards.errors import error_note, error_table
 from regard.model_cards.parts import parts_table
-from regard.model_cards.pictures import CURVES, INSIDE, RESULTS, Picture, find_pictures
+from regard.model_cards.pictures import CURVES, INSIDE, LOSSES, RESULTS, Picture, find_pictures
 from regard.model_cards.records import Records, data_id, is_builtin, is_on_hub, read_records, with_placeholder
 from regard.model_cards.texts import (
     LANGUAGES,
-    TASK_TEXTS,
     TaskText,
     decoding,
     language_codes,
     limits,
+    pair_of_columns,
     snippet,
+    task_text,
 )
-from regard.model_cards.vectors import vector_eval_results, vector_notes, vector_results, what_they_are
+from regard.model_cards.vectors import vector_data, vector_eval_results, vector_notes, vector_results, what_they_are
 from regard.train.recipe import list_recipes, load_recipe
-from regard.train.sections import WORD_VECTORS
+from regard.train.records import VECTOR_MODEL_TYPES
+from regard.train.sections import WORD_VECTORS, WRITING
+from regard.train.yaml_io import read_yaml
 
 TEMPLATE = Path(__file__).with_name("template.md")
 DAN_TYPE = "regard-dan"
 LICENCE = "apache-2.0"  # of the code, and of the weights that it trains
 PLACE = "PATH/"  # where the reader's files are
 COUNTED_FROM_LOSSES = ("loss", "perplexity", "word_perplexity", "pseudo_perplexity")
+FENCE = re.compile("(`{3,}|~{3,})?")  # at the beginning of a line, around code and generated text
 
 
 def render_card(
@@ -63,13 +71,13 @@ def render_card(
     if pictures is None:
         pictures = {picture.path.name: picture.path.name for picture in shown}
     linked = [picture for picture in shown if picture.path.name in pictures]
-    text = TASK_TEXTS.get(records.task or "", TaskText())
+    text = task_text(records)
     measured_vectors = records.metrics.get("evaluation", {}) if records.task == WORD_VECTORS else {}
     evaluation = {} if measured_vectors else _numbers(records.metrics.get("evaluation", {}))
     samples = records.metrics.get("samples") or []
     generated = records.task == "causal-lm"
     measured = {name for measures in evaluation.values() for name in measures}
-    written = records.task == "translation" and not measured <= {"loss", "perplexity"}
+    written = records.task in WRITING and not measured <= {"loss", "perplexity"}
     cited, bibtex = citation(records.config)
     content = {
         "name": records.name,
@@ -79,23 +87,26 @@ def render_card(
         "repo_id": repo_id,
         "purpose": text.purpose,
         "not_for": text.not_for,
-        "results": vector_results(measured_vectors) or tables.result_table(evaluation),
+        "results": vector_results(measured_vectors) or tables.result_table(_with_baselines(records, evaluation)),
         "lower_is_better": tables.lower_is_better(evaluation),
         "notes": " ".join([*_notes(records), *vector_notes(measured_vectors)]),
         "decoding": ", ".join(f"{key}={value}" for key, value in decoding(records).items()) if written else "",
         "signatures": _signatures(records.metrics.get("evaluation", {})),
         "sample_note": text.samples,
         "samples": _generated(samples) if generated else tables.sample_table(samples),
+        "error_note": error_note(records),
+        "errors": error_table(records),
         "reproduced": _evaluate(records) if records.recipe else "",
         "result_pictures": _show(linked, RESULTS, pictures),
         "inside": _show(linked, INSIDE, pictures),
         "curves": _show(linked, CURVES, pictures),
-        "smoothed": bool(getattr(records.config, "label_smoothing", 0)),
+        "smoothed": bool(getattr(records.config, "label_smoothing", 0)) and any(one.kind is LOSSES for one in linked),
         "architecture": tables.architecture_table(records),
         "diagram": architecture_diagram(records.config),
         "parts": parts_table(records),
         "data": tables.data_table(records),
         "data_source": _data_source(records),
+        "data_notes": vector_data(records) if records.task == WORD_VECTORS else "",
         "settings": tables.setting_table(records),
         "environment": tables.environment_table(records),
         "computed": tables.computing(records),
@@ -166,19 +177,18 @@ def _show(pictures: list[Picture], part: str, links: dict[str, str]) -> str:
 def _about(records: Records, text: TaskText) -> str:
     languages = language_codes(records)
     names = [LANGUAGES.get(code, code) for code in languages]
-    columns = records.section("data").get("columns") or {}
-    what = text.what.format(*names) if names else text.what_alone
+    what = text.what.format(*names) if names and text.what else text.what_alone
     if records.config.model_type == DAN_TYPE:
         what = "A deep averaging network that classifies texts"
-    if records.task == WORD_VECTORS:
+    if records.config.model_type in VECTOR_MODEL_TYPES:
         what = what_they_are(records.config)
-    if not names and "source" in columns and "target" in columns:  # spelling to sound, say
-        what = f"A Transformer that reads `{columns['source']}` and writes `{columns['target']}`"
+    if records.task == "translation" and not names and (pair := pair_of_columns(records)):  # of sounds, say
+        what = f"A Transformer that reads `{pair[0]}` and writes `{pair[1]}`"
     if not records.recipe:
         return f"{what}."
     data = records.section("data")
     source = "sentences that the package generates itself" if is_builtin(data) else data_id(data)
-    scratch = "" if tables.first_vectors(records) else " from scratch"
+    scratch = "" if tables.first_vectors(records) or tables.first_weights(records) else " from scratch"
     return f"{what}, trained{scratch} with the Python package `regard`{f' on {source}' if source else ''}."
 
 
@@ -197,7 +207,17 @@ def _licence(records: Records) -> str | None:
     if not records.recipe:
         return None
     data = "" if is_builtin(records.section("data")) else " The data have the licence of their source."
-    return f"Code and weights: Apache-2.0.{data}"
+    start = _start(records)
+    if not start:
+        return f"Code and weights: Apache-2.0.{data}"
+    stated = f", which its card states as `{start['licence']}`" if start.get("licence") else ""
+    source = tables.cell(tables.without_machine(start["source"]))
+    return f"Code: Apache-2.0. The weights began from those of {source}, and have its licence too{stated}.{data}"
+
+
+def _start(records: Records) -> dict[str, Any]:
+    """What was recorded of the model whose weights this one began from."""
+    return records.metrics.get("model", {}).get("start") or {}
 
 
 def _metadata(records: Records, text: TaskText, evaluation: dict[str, dict[str, float]]) -> ModelCardData:
@@ -223,7 +243,8 @@ def _metadata(records: Records, text: TaskText, evaluation: dict[str, dict[str, 
         results = vector_eval_results(records.metrics.get("evaluation", {}), text.pipeline, _evaluate(records))
     return ModelCardData(
         language=language_codes(records) or None,
-        license=LICENCE if records.recipe else None,
+        license=_start(records).get("licence") if _start(records) else LICENCE if records.recipe else None,
+        base_model=_start(records).get("repository"),
         library_name="transformers",
         tags=["regard", *([records.task] if records.task and records.task != text.pipeline else [])],
         datasets=[source] if source and is_on_hub(data) else None,
@@ -236,7 +257,7 @@ def _metadata(records: Records, text: TaskText, evaluation: dict[str, dict[str, 
 
 def _metric_args(records: Records, split: str, name: str) -> dict[str, Any]:
     """How a value was measured: the command that does so again, the settings of generation, the metric's own."""
-    generated = records.task == "translation" and name not in COUNTED_FROM_LOSSES
+    generated = records.task in WRITING and name not in COUNTED_FROM_LOSSES
     signature = records.metrics["evaluation"][split].get(f"{name}_signature")
     return {
         "command": _evaluate(records, split),
@@ -251,9 +272,18 @@ def _evaluate(records: Records, split: str | None = None) -> str:
 
 def _numbers(evaluation: dict[str, dict[str, Any]]) -> dict[str, dict[str, float]]:
     return {
-        split: {name: value for name, value in measures.items() if isinstance(value, int | float)}
+        split: {name: one for name, one in measures.items() if isinstance(one, int | float) and math.isfinite(one)}
         for split, measures in evaluation.items()
     }
+
+
+def _with_baselines(records: Records, evaluation: dict[str, dict[str, float]]) -> dict[str, dict[str, float]]:
+    """Each split with what takes no model, in rows of its own below it."""
+    rows: dict[str, dict[str, float]] = {}
+    for split, measures in evaluation.items():
+        beside = records.metrics["evaluation"][split].get("baselines", {})
+        rows |= {split: measures} | {f"{split}, {name} of the text": scores for name, scores in beside.items()}
+    return rows
 
 
 def _notes(records: Records) -> list[str]:
@@ -262,6 +292,10 @@ def _notes(records: Records) -> list[str]:
     notes = []
     if evaluation.get("group_references"):
         notes.append("Rows with the same source are one item, and any of their targets is a right answer.")
+    if records.task == "token-classification":
+        notes.append("Each word is scored once, by the label of its first token; a word that was cut off is missed.")
+    if records.task == "summarization" and records.metrics.get("evaluation"):
+        notes.append("The rows below a split are summaries that take no model: the beginning of each document.")
     if records.task == "causal-lm" and evaluation.get("stride"):
         seen = data["block_size"] - evaluation["stride"]
         notes.append(f"Each token is predicted from at least {seen} tokens before it, but for those at the beginning.")
@@ -289,8 +323,10 @@ def _signatures(evaluation: dict[str, dict[str, Any]]) -> str:
 
 def _generated(samples: list[dict[str, str]]) -> str:
     """Generated texts as they are: line ends are part of them."""
-    fence = "~" * 4
-    return "\n\n".join(f"{fence}text\n{sample['source']}{sample['prediction']}\n{fence}" for sample in samples)
+    texts = [sample["source"] + sample["prediction"] for sample in samples]
+    longest = max((len(run) for text in texts for run in re.findall("~+", text)), default=0)
+    fence = "~" * max(4, longest + 1)
+    return "\n\n".join(f"{fence}text\n{text}\n{fence}" for text in texts)
 
 
 def _train_command(records: Records) -> str | None:
@@ -322,19 +358,30 @@ def _flat(values: dict[str, Any], prefix: str = "") -> dict[str, Any]:
 
 
 def _value(value: Any) -> str:
-    """As the command line wants it: YAML."""
+    """As the command line wants it: YAML, with quotes only where it would mean something else without."""
+    plain = _plain(value)
+    try:
+        same = read_yaml(plain) == value
+    except ValueError:
+        same = False
+    return plain if same else json.dumps(value, ensure_ascii=False)
+
+
+def _plain(value: Any) -> str:
     if value is None or isinstance(value, bool):
         return {None: "null", True: "true", False: "false"}[value]
-    return f"[{', '.join(map(_value, value))}]" if isinstance(value, list) else str(value)
+    return f"[{', '.join(map(_plain, value))}]" if isinstance(value, list) else str(value)
 
 
 def _one_blank_line(text: str) -> str:
     """The template's empty branches leave blank lines; code and generated text keep theirs."""
     lines: list[str] = []
     fence = ""
-    for line in text.splitlines():
-        if line.startswith(("```", "~~~~")):
-            fence = "" if fence and line.startswith(fence) else fence or line[:3]
+    for line in text.split("\n"):
+        if not fence:
+            fence = FENCE.match(line)[0]
+        elif line.rstrip() == fence:
+            fence = ""
         if fence or line.strip() or (lines and lines[-1].strip()):
             lines.append(line.rstrip() if not fence else line)
     return "\n".join(lines).rstrip() + "\n"

@@ -1,6 +1,6 @@
 """The papers behind an architecture, chosen by its configuration."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from transformers import PreTrainedConfig
 
@@ -101,6 +101,17 @@ IYYER = Paper(
   url       = {https://aclanthology.org/P15-1162}
 }""",
 )
+XIONG = Paper(
+    "normalisation before each sublayer (Xiong et al., 2020)",
+    r"""@inproceedings{xiong2020layer,
+  title     = {On Layer Normalization in the Transformer Architecture},
+  author    = {Xiong, Ruibin and Yang, Yunchang and He, Di and Zheng, Kai and Zheng, Shuxin and Xing, Chen and
+               Zhang, Huishuai and Lan, Yanyan and Wang, Liwei and Liu, Tie-Yan},
+  booktitle = {Proceedings of the 37th International Conference on Machine Learning},
+  year      = {2020},
+  url       = {https://arxiv.org/abs/2002.04745}
+}""",
+)
 MIKOLOV_EFFICIENT = Paper(
     "word2vec (Mikolov et al., 2013)",
     r"""@misc{mikolov2013efficient,
@@ -111,13 +122,24 @@ MIKOLOV_EFFICIENT = Paper(
 }""",
 )
 MIKOLOV_DISTRIBUTED = Paper(
-    "its negative sampling and subsampling (Mikolov et al., 2013)",
+    "its {} (Mikolov et al., 2013)",
     r"""@inproceedings{mikolov2013distributed,
   title     = {Distributed Representations of Words and Phrases and their Compositionality},
   author    = {Mikolov, Tomas and Sutskever, Ilya and Chen, Kai and Corrado, Greg and Dean, Jeffrey},
   booktitle = {Advances in Neural Information Processing Systems 26},
   year      = {2013},
   url       = {https://arxiv.org/abs/1310.4546}
+}""",
+)
+MORIN = Paper(
+    "hierarchical softmax (Morin and Bengio, 2005)",
+    r"""@inproceedings{morin2005hierarchical,
+  title     = {Hierarchical Probabilistic Neural Network Language Model},
+  author    = {Morin, Frederic and Bengio, Yoshua},
+  booktitle = {Proceedings of the Tenth International Workshop on Artificial Intelligence and Statistics},
+  pages     = {246--252},
+  year      = {2005},
+  url       = {https://proceedings.mlr.press/r5/morin05a.html}
 }""",
 )
 PENNINGTON = Paper(
@@ -137,7 +159,7 @@ ARCHITECTURES = {
     "regard-encoder": (DEVLIN, VASWANI),
     "regard-decoder": (RADFORD, VASWANI),
     "regard-dan": (IYYER,),
-    "regard-word2vec": (MIKOLOV_EFFICIENT, MIKOLOV_DISTRIBUTED),
+    "regard-word2vec": (MIKOLOV_EFFICIENT,),
     "regard-glove": (PENNINGTON,),
 }
 
@@ -146,13 +168,25 @@ def papers(config: PreTrainedConfig) -> tuple[list[Paper], list[Paper]]:
     """The papers of the architecture, and those of what the configuration changes in it; none for a model type that is
     not one of this package's."""
     heads = getattr(config, "num_attention_heads", None)
+    architecture = list(ARCHITECTURES.get(config.model_type, ()))
+    if config.model_type == "regard-word2vec":
+        architecture += _of_word2vec(config)
     options = (
+        (getattr(config, "norm_position", None) == "pre", XIONG),
         (getattr(config, "position_embedding_type", None) == "rotary", SU),
         (getattr(config, "norm_type", None) == "rmsnorm", ZHANG),
         (getattr(config, "gated_mlp", False), SHAZEER),
         (getattr(config, "num_key_value_heads", heads) != heads, AINSLIE),
     )
-    return list(ARCHITECTURES.get(config.model_type, ())), [paper for used, paper in options if used]
+    return architecture, [paper for used, paper in options if used]
+
+
+def _of_word2vec(config: PreTrainedConfig) -> list[Paper]:
+    """The papers of how it learns: of the second one it may use two things, one or none."""
+    sampled, subsampled = config.objective == "negative-sampling", bool(config.subsample)
+    used = " and ".join(["negative sampling"] * sampled + ["subsampling"] * subsampled)
+    second = [replace(MIKOLOV_DISTRIBUTED, about=MIKOLOV_DISTRIBUTED.about.format(used))] if used else []
+    return [*second, *([MORIN] if config.objective == "hierarchical-softmax" else [])]
 
 
 def citation(config: PreTrainedConfig) -> tuple[str, str]:

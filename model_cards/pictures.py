@@ -3,13 +3,13 @@
 A picture is a file in the run's folder, known by its name; `regard plot` draws it under any of these names too.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from regard.model_cards.records import Records, read_records
 from regard.train.records import HISTORY, read_json
-from regard.train.sections import WORD_VECTORS
+from regard.train.sections import DENOISING, WORD_VECTORS
 
 CURVES, INSIDE, RESULTS = "curves", "inside", "results"  # parts of the card
 SELF_ATTENTION = "Each row is a token that looks, each column a token that it looks at."
@@ -44,11 +44,13 @@ class Picture:
     kind: Kind
 
 
-KINDS = (  # the first that fits
-    Kind("loss_curve.*", CURVES, "Training and validation loss by step"),
+LOSS = Kind("loss_curve.*", CURVES, "Training loss by step")
+LOSSES = replace(LOSS, alt="Training and validation loss by step")
+KINDS = (  # the first that fits, of all others
     Kind("curves.*", CURVES, "What was logged in training, by step"),
     Kind("*bleu*.*", CURVES, "BLEU of the validation split by step"),
     Kind("*lengths*.*", RESULTS, "BLEU by the length of the source", "By the length of the source:"),
+    Kind("confusion*.*", RESULTS, "Right and predicted labels", "Which labels it takes for which:"),
     Kind("*encoder_attention*.*", INSIDE, "Self-attention of the encoder", SELF_ATTENTION),
     Kind("*decoder_attention*.*", INSIDE, "Self-attention of the decoder", SELF_ATTENTION),
     Kind(
@@ -66,11 +68,24 @@ KINDS = (  # the first that fits
 def find_pictures(records: Records) -> list[Picture]:
     """The run's pictures that a card shows, in its order; of a loss curve in two formats the first alone."""
     found: dict[Path, Kind] = {}
+    for path in records.pictures(LOSS.pattern)[:1]:
+        validated = any("eval_loss" in row for row in _history(records))
+        found[path] = LOSSES if validated else LOSS
     for kind in KINDS:
         for path in records.pictures(kind.pattern):
-            if not (kind is KINDS[0] and kind in found.values()):
-                found.setdefault(path, kind)
+            found.setdefault(path, kind)
     return [Picture(path, kind) for path, kind in found.items()]
+
+
+def _history(records: Records) -> list[dict[str, Any]]:
+    """The run's log, empty where there is none."""
+    path = records.folder / HISTORY
+    if not path.is_file():
+        return []
+    try:
+        return read_json(path)
+    except ValueError as error:
+        raise ValueError(f"The log '{path}' cannot be read: {error}.") from error
 
 
 def draw_pictures(run_dir: str | Path) -> list[Path]:
@@ -97,15 +112,16 @@ def draw_pictures(run_dir: str | Path) -> list[Path]:
 def _draw_curves(records: Records) -> list[Path]:
     from regard.evaluation.curves import plot_curves, quantities_of
 
-    path, log = records.folder / "curves.png", records.folder / HISTORY
-    if records.task == WORD_VECTORS or not log.is_file() or records.pictures("curves.*"):
+    path, history = records.folder / "curves.png", _history(records)
+    if records.task == WORD_VECTORS or records.pictures("curves.*"):
         return []
-    history = read_json(log)
     more = [name for name in quantities_of(history) if name not in IN_THE_LOSS_CURVE]
     return [plot_curves({records.name: history}, path, quantities=more)] if more else []
 
 
 def _draw_inside(records: Records) -> list[Path]:
+    if records.task == DENOISING:  # sentinels in a text are no tokens to a tokenizer
+        return []
     if records.task == WORD_VECTORS:
         return _draw_vectors(records)
     sample = next(iter(records.metrics.get("samples") or [{"source": ""}]))

@@ -49,6 +49,12 @@ class Records:
         return sorted(path for path in self.folder.glob(pattern) if path.suffix in (".png", ".svg"))
 
 
+def own_tokenizer(records: Records) -> dict[str, Any]:
+    """The settings of the tokenizer that the run trained; empty where it took one that was there."""
+    settings = records.section("tokenizer")
+    return {} if settings.get("path") or records.section("model").get("start_from") else settings
+
+
 def read_records(run_dir: str | Path) -> Records:
     """Reads a run's folder.
 
@@ -87,8 +93,9 @@ def data_id(data: dict[str, Any]) -> str | None:
 
 
 def is_on_hub(data: dict[str, Any]) -> bool:
+    """Whether the data set's name is an id on the Hub: a folder of that name here is read before the Hub is asked."""
     path = data.get("path")
-    return bool(path) and ":" not in path and not is_machine_path(path)
+    return bool(path) and ":" not in path and not is_machine_path(path) and not Path(path).exists()
 
 
 def is_builtin(data: dict[str, Any]) -> bool:
@@ -125,10 +132,16 @@ def is_held_out(data: dict[str, Any]) -> bool:
 def split_sources(data: dict[str, Any]) -> dict[str, str]:
     """Where each split is from: the name of a split or of a file, or rows held out. Keys are those of the metrics."""
     sources = {key: data[key] for key in ("train", "validation") if data.get(key)}
+    together = f", by {data['split_by']}" if data.get("split_by") else ""
     if is_held_out(data):
         unit = "" if "%" in sources["validation"] else " rows"
-        sources["validation"] = f"held out of train: {sources['validation']}{unit}"
+        sources["validation"] = f"held out of train: {sources['validation']}{unit}{together}"
+    if data.get("max_train_examples") and "train" in sources:
+        sources["train"] = f"{without_machine(sources['train'])}, up to {data['max_train_examples']:,} rows of it"
     test = data.get("test")
+    if isinstance(test, str) and HOLD_OUT.fullmatch(test):
+        held_out = {"test": f"held out of train: {test}{'' if '%' in test else ' rows'}{together}"}
+        return {key: without_machine(one) for key, one in sources.items()} | held_out
     sources |= {f"test:{key}": one for key, one in test.items()} if isinstance(test, dict) else {}
     if isinstance(test, str):
         sources["test"] = test

@@ -15,21 +15,21 @@ from typing import Any
 
 from regard.model_cards.card import render_card
 from regard.model_cards.carried_code import CONFIG, CodeError, code_files
+from regard.model_cards.metadata import CARD
 from regard.model_cards.records import with_placeholder
 from regard.train.checkpoints import CHECKPOINT
+from regard.train.convert_source import SENTENCE_FILES, TOKENIZER
 from regard.train.recipe import RUN_RECIPE
-from regard.train.records import METRICS, read_json, write_json
+from regard.train.records import ERRORS, METRICS, read_json, write_json
 from regard.train.yaml_io import read_yaml, write_yaml
 
-CARD = "README.md"
 WEIGHTS = ("model.safetensors", "model-*-of-*.safetensors", "model.safetensors.index.json")
-TOKENIZER = (
-    "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json", "added_tokens.json", "vocab.json",
-    "vocab.txt", "merges.txt", "spiece.model", "tokenizer.model", "chat_template.jinja",
-)  # fmt: skip
-MODEL = (CONFIG, "generation_config.json", *WEIGHTS, *TOKENIZER)
-RECORDS = (RUN_RECIPE, METRICS, "history.json", "embeddings.json")
+SENTENCE_MODULES = ("[0-9]_*/config.json", "[0-9]_*/model.safetensors")  # of sentence-transformers
+MODEL = (CONFIG, "generation_config.json", *WEIGHTS, *TOKENIZER, *SENTENCE_FILES)
+RECORDS = (RUN_RECIPE, METRICS, "history.json", ERRORS, "embeddings.json", "start.json", "conversion.json")
+ADAPTER = ("adapter/adapter_config.json", "adapter/adapter_model.safetensors")  # of LoRA
 PICTURES = ("*.png", "*.svg", "images/*.png", "images/*.svg")
+LICENCE_FILES = tuple(name + end for name in ("LICENSE", "LICENCE") for end in ("", ".MD", ".TXT"))
 EVENTS = re.compile(r"events\.out\.tfevents\.(\d+)\..+")
 LOG_FOLDER = "logs"
 CACHES = ("__pycache__", ".git", ".cache")  # of tools, in any folder
@@ -44,15 +44,29 @@ class Staged:
         folder: where it is.
         notes: what differs from the run's folder, a sentence each.
         left_out: files and folders of the run that stay where they are.
+        stamps: what says of each file whether it was written to since.
     """
 
     folder: Path
     notes: list[str] = field(default_factory=list)
     left_out: list[str] = field(default_factory=list)
+    stamps: dict[str, tuple[int, ...] | None] = field(default_factory=dict)
 
     def files(self) -> dict[str, int]:
         """Bytes by path, in alphabetical order."""
         return {name: (self.folder / name).stat().st_size for name in sorted(relative_files(self.folder))}
+
+    def changed(self) -> list[str]:
+        """The files that are not any more what they were when they were laid out: weights, which are links."""
+        return [name for name, stamp in self.stamps.items() if _stamp(self.folder / name) != stamp]
+
+
+def _stamp(path: Path) -> tuple[int, ...] | None:
+    try:
+        status = path.stat()
+    except OSError:
+        return None
+    return status.st_ino, status.st_size, status.st_mtime_ns
 
 
 def is_run(folder: Path) -> bool:
@@ -67,8 +81,8 @@ def stage(
 
     Args:
         run: its folder.
-        folder: a new one. Files that do not change are links to those of the run; of a checkpoint, which may be
-            deleted soon, they are hard links or copies.
+        folder: a new one. Files are copies, so that what is checked is what is sent, whatever becomes of the run;
+            weights, which are large, are links: those of a checkpoint, which may be deleted soon, hard ones.
         repo_id: where it will be published, for the snippet of the card.
         revision: the tag or branch there, for the same.
         checkpoint: takes the model from there, while the run is still training; then it has no results yet.
@@ -85,12 +99,14 @@ def stage(
         code = code_files(source)
     except CodeError:
         code = [path.name for path in source.glob("*.py")]  # whose fault the check names
-    taken = [name for name in sorted(os.listdir(source)) if _matches(name, MODEL)] + code
+    taken = [name for name in sorted(os.listdir(source)) if _matches(name, MODEL) and (source / name).is_file()] + code
     for name in taken:
-        _place(source / name, folder / name, copied=checkpoint is not None)
+        _place(source / name, folder / name, stays=checkpoint is None)
     if checkpoint is None:
         for name in relative_files(run):
-            if _matches(name, PICTURES) or name.upper() in ("LICENSE", "LICENCE"):
+            if (_matches(name, (*PICTURES, *ADAPTER, *SENTENCE_MODULES)) or name.upper() in LICENCE_FILES) and (
+                run / name
+            ).is_file():
                 _place(run / name, folder / name)
                 taken.append(name)
     for name in RECORDS if checkpoint is None else (RUN_RECIPE,):
@@ -103,16 +119,18 @@ def stage(
     except ValueError as error:  # names the folder that is read
         raise ValueError(str(error).replace(str(folder), str(run))) from error
     staged.left_out = sorted(_others(run, {*taken, CARD}))
+    staged.stamps = {name: _stamp(folder / name) for name in staged.files()}
     return staged
 
 
 def relative_files(folder: Path, everything: bool = False) -> list[str]:
-    """The files of a folder and its subfolders; without `everything`, not what is local to a run: checkpoints and
-    hidden things."""
+    """The files of a folder and its subfolders, and links to other folders, which are not followed; without
+    `everything`, not what is local to a run: checkpoints and hidden things."""
     found = []
     for root, folders, names in os.walk(folder):
         here = Path(root).relative_to(folder)
         folders[:] = [name for name in folders if name not in CACHES and (everything or not _is_local(name))]
+        names += [name for name in folders if (Path(root) / name).is_symlink()]
         found += [(here / name).as_posix() for name in names if everything or not name.startswith(".")]
     return sorted(found)
 
@@ -132,20 +150,25 @@ def _matches(name: str, patterns: tuple[str, ...]) -> bool:
     return any(fnmatch.fnmatchcase(name, pattern) and name.count("/") == pattern.count("/") for pattern in patterns)
 
 
-def _place(source: Path, target: Path, copied: bool = False) -> None:
+def _place(source: Path, target: Path, stays: bool = True) -> None:
     target.parent.mkdir(parents=True, exist_ok=True)
-    if not copied:
-        target.symlink_to(source.resolve())
-        return
-    try:
-        os.link(source, target)
-    except OSError:  # another file system, or one without links
+    if not _matches(source.name, WEIGHTS):
         shutil.copyfile(source, target)
+    elif stays:
+        target.symlink_to(source.resolve())
+    else:
+        try:
+            os.link(source, target)
+        except OSError:  # another file system, or one without links
+            shutil.copyfile(source, target)
 
 
 def _write_record(source: Path, staged: Staged) -> None:
     """Copies a record; where a setting is a place on this machine, PATH stands for it."""
     changed: list[str] = []
+    if source.name == ERRORS:  # labels, counts and texts, which may begin with a slash
+        _place(source, staged.folder / source.name)
+        return
     if source.suffix == ".yaml":
         content = read_yaml(source.read_text(encoding="utf-8"))
         content = _without_places(_without_destination(content, staged), "", changed)
@@ -196,6 +219,7 @@ def _without_places(value: Any, key: str, changed: list[str]) -> Any:
 def _write_events(run: Path, staged: Staged) -> list[str]:
     """The event files, under names that do not name the machine, without the arguments; returns those of the run."""
     found = [name for name in relative_files(run) if EVENTS.fullmatch(name.rpartition("/")[2])]
+    found = [name for name in found if (run / name).is_file()]
     for number, name in enumerate(found):
         time = EVENTS.fullmatch(name.rpartition("/")[2])[1]
         target = staged.folder / LOG_FOLDER / f"events.out.tfevents.{time}.{number}"

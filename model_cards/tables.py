@@ -4,9 +4,9 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from regard.model_cards.records import Records, split_sources, without_machine
+from regard.model_cards.records import Records, own_tokenizer, split_sources, without_machine
 from regard.train.callbacks import duration
-from regard.train.sections import WORD_VECTORS
+from regard.train.sections import DENOISING, QUESTION_ANSWERING, WORD_VECTORS, WRITING
 
 METRIC_NAMES = {
     "loss": "loss (nats)",
@@ -17,15 +17,32 @@ METRIC_NAMES = {
     "bleu_moses_lowercase": "BLEU (Moses tokens, lower-cased)",
     "chrf": "chrF",
     "exact_match": "exact match",
-    "phone_error_rate": "phone error rate",
-    "word_error_rate": "word error rate",
+    "squad_exact_match": "exact match (SQuAD)",
+    "squad_exact_match_has_answer": "exact match, with an answer",
+    "squad_exact_match_no_answer": "exact match, without",
+    "squad_f1": "F1 (SQuAD)",
+    "squad_f1_has_answer": "F1, with an answer",
+    "squad_f1_no_answer": "F1, without",
+    "phone_error_rate": "phone error rate (%)",
+    "word_error_rate": "word error rate (%)",
     "accuracy": "accuracy",
     "f1": "F1 (macro)",
+    "f1_binary": "F1 (of the second label)",
     "matthews_correlation": "Matthews correlation",
+    "tag_accuracy": "tag accuracy",
     "span_f1": "span F1",
+    "span_precision": "span precision",
+    "span_recall": "span recall",
+    "rouge1": "ROUGE-1",
+    "rouge2": "ROUGE-2",
+    "rougeL": "ROUGE-L",
 }
-DIGITS = {"bleu": 2, "bleu_moses_lowercase": 2, "chrf": 2}
+DIGITS = dict.fromkeys(("bleu", "bleu_moses_lowercase", "chrf", "rouge1", "rouge2", "rougeL"), 2)
 DIGITS |= dict.fromkeys(("perplexity", "word_perplexity", "pseudo_perplexity"), 2)
+DIGITS |= dict.fromkeys(("phone_error_rate", "word_error_rate"), 2)
+DIGITS |= {name: 2 for name in METRIC_NAMES if name.startswith("squad_")}
+LONGEST_SAMPLE = 400  # characters
+MASKING = ("mask_probability", "mask_share", "random_share", "whole_word_masking", "mask_seed")
 VECTOR_FIELDS = (
     "architecture",
     "objective",
@@ -38,8 +55,7 @@ VECTOR_FIELDS = (
     "x_max",
     "alpha",
 )
-SHARES = ("exact_match", "accuracy")
-PERCENTAGES = ("phone_error_rate", "word_error_rate")
+SHARES = ("exact_match", "accuracy", "tag_accuracy", "span_f1", "span_precision", "span_recall")
 
 
 def table(header: Sequence[str], rows: Iterable[Sequence[Any]], numbers_from: int | None = None) -> str:
@@ -53,9 +69,9 @@ def table(header: Sequence[str], rows: Iterable[Sequence[Any]], numbers_from: in
 
 
 def cell(value: Any) -> str:
-    """Text that cannot break a table: one line, without bars or mark-up of its own."""
+    """Text that cannot break a table: one line, without bars or mark-up of its own, links and formulas among it."""
     text = " ".join(str(value).split())
-    text = re.sub(r"[\\|*`]|(?<!\w)_|_(?!\w)", r"\\\g<0>", text)  # "a_b" has no mark-up, "_a_" has
+    text = re.sub(r"[\\|*`\[\]~$]|(?<!\w)_|_(?!\w)", r"\\\g<0>", text)  # "a_b" has no mark-up, "_a_" has
     return text.replace("<", "&lt;")
 
 
@@ -73,8 +89,6 @@ def measure(name: str, value: Any) -> str:
         return str(value)
     if name in SHARES:
         return f"{value:.1%}"
-    if name in PERCENTAGES:
-        return f"{value:.2f}%"
     return f"{value:,.{DIGITS.get(name, 3)}f}"
 
 
@@ -114,7 +128,8 @@ def architecture_table(records: Records) -> str:
         ("norm", _norm(config)),
         ("positions", getattr(config, "position_embedding_type", None)),
         ("vocabulary", number(getattr(config, "vocab_size", None))),
-        ("tokenizer", _tokenizer(records.section("tokenizer"))),
+        ("tokenizer", _tokenizer(own_tokenizer(records))),
+        ("weights begun from", first_weights(records)),
         ("embeddings begun from", first_vectors(records)),
         (
             "embeddings tied to the output",
@@ -131,6 +146,15 @@ def first_vectors(records: Records) -> str | None:
         return None
     tokens = start["found"] + start["missing"]
     return f"{without_machine(start['source'])}: {number(start['found'])} of {number(tokens)} tokens"
+
+
+def first_weights(records: Records) -> str | None:
+    """The model whose weights this one began from, and what of its own it began afresh; None where all was drawn."""
+    start = records.metrics.get("model", {}).get("start")
+    if not start:
+        return None
+    fresh = f", the head ({', '.join(start['fresh'])}) afresh" if start["head"] == "fresh" else ""
+    return f"{without_machine(start['source'])}{fresh}"
 
 
 def _vector_fields(config: Any) -> list[tuple[str, Any]]:
@@ -167,8 +191,6 @@ def _norm(config: Any) -> str | None:
 
 
 def _tokenizer(section: dict[str, Any]) -> str | None:
-    if section.get("path"):
-        return None
     kind = section.get("kind")
     return f"{kind}, lower-cased" if kind and section.get("lowercase") else kind
 
@@ -176,35 +198,50 @@ def _tokenizer(section: dict[str, Any]) -> str | None:
 def setting_table(records: Records) -> str:
     """The recipe's settings that a reader asks for first, under the recipe's own names."""
     by_tokens = records.section("data").get("max_tokens_per_batch") is not None
-    lm, translates = records.task in ("causal-lm", "masked-lm"), records.task == "translation"
+    lm, writes = records.task in ("causal-lm", "masked-lm"), records.task in WRITING
     keys = (
         ("training", ("num_train_epochs", "max_steps")),
         ("data", ("max_tokens_per_batch",)),
         ("training", () if by_tokens else ("per_device_train_batch_size",)),
         ("training", ("gradient_accumulation_steps",)),
         ("data", ("block_size", "packing") if lm else ()),
-        ("data", ("mask_probability",) if records.task == "masked-lm" else ()),
+        ("data", MASKING if records.task == "masked-lm" else ()),
+        ("data", ("block_size", "noise_density", "mean_span_length") if records.task == DENOISING else ()),
+        ("data", ("max_length", "doc_stride") if records.task == QUESTION_ANSWERING else ()),
+        ("evaluation", ("max_answer_length",) if records.task == QUESTION_ANSWERING else ()),
         ("data", ("bpe_dropout",) if records.section("data").get("bpe_dropout") else ()),
         ("training", ("learning_rate", "lr_scheduler_type", "warmup_steps", "warmup_ratio", "optim", "optim_args")),
         ("training", ("min_learning_rate", "engine", "workers")),
         ("training", ("adam_beta1", "adam_beta2", "adam_epsilon", "weight_decay", "max_grad_norm")),
         ("model", ("dropout", "attention_dropout", "classifier_dropout", "label_smoothing")),
+        ("training", ("freeze_backbone", "layer_lr_decay", "early_stopping_patience", "metric_for_best_model")),
+        ("training", ("class_weights", "lora")),
         ("training", ("bf16", "fp16", "seed")),
-        ("evaluation", ("average_checkpoints",)),
-        ("evaluation", ("num_beams", "length_penalty", "max_new_tokens") if translates else ()),
+        ("evaluation", ("average_checkpoints",) if records.section("evaluation").get("average_checkpoints") else ()),
+        ("data", ("max_source_length", "max_target_length") if records.task == "summarization" else ()),
+        ("data", ("label_all_pieces",) if records.task == "token-classification" else ()),
+        ("evaluation", ("num_beams", "length_penalty", "max_new_tokens") if writes else ()),
+        ("evaluation", ("no_repeat_ngram_size",) if records.section("evaluation").get("no_repeat_ngram_size") else ()),
     )
     rows = []
     for name, chosen in keys:
         section = records.section(name)
-        rows += [(f"{name}.{key}", number(section[key])) for key in chosen if section.get(key) is not None]
+        rows += [(f"{name}.{key}", _setting(section[key])) for key in chosen if section.get(key) is not None]
     return table(["setting", "value"], rows)
+
+
+def _setting(value: Any) -> str:
+    """`r 8, lora_alpha 16` of several under one name."""
+    if not isinstance(value, dict):
+        return number(value)
+    return ", ".join(f"{key} {number(one)}" for key, one in value.items() if one is not None)
 
 
 def data_table(records: Records) -> str:
     """Each split: where it is from, and what became of its rows."""
     recorded = {k: v for k, v in records.metrics.get("data", {}).items() if isinstance(v, dict)}
     sources = split_sources(records.section("data"))
-    counts = ("rows", "examples", "tokens", "words", "empty", "dropped", "truncated", "pad_share")
+    counts = ("rows", "examples", "tokens", "words", "empty", "dropped", "truncated", "lost_words", "pad_share")
     shown = [key for key in counts if any(split.get(key) for split in recorded.values())]
     rows = []
     for split in [*recorded, *(name for name in sources if name not in recorded)]:
@@ -212,11 +249,18 @@ def data_table(records: Records) -> str:
         cells = ["" if v is None else f"{v:.1%}" if isinstance(v, float) else number(v) for v in values]
         rows.append([split_name(split), sources.get(split, ""), *cells])
     names = {"pad_share": "pads in batches", "dropped": "too long, left out", "truncated": "cut"}
+    names |= {"lost_words": "words cut off"}
     return table(["split", "from", *(names.get(key, key) for key in shown)], rows, numbers_from=2)
 
 
 def sample_table(samples: list[dict[str, str]]) -> str:
-    return table(["source", "reference", "output"], [(s["source"], s["target"], s["prediction"]) for s in samples])
+    """Of a document the beginning is shown."""
+    rows = [(_beginning(sample["source"]), sample["target"], sample["prediction"]) for sample in samples]
+    return table(["source", "reference", "output"], rows)
+
+
+def _beginning(text: str) -> str:
+    return text if len(text) <= LONGEST_SAMPLE else text[:LONGEST_SAMPLE].rsplit(maxsplit=1)[0] + " …"
 
 
 def environment_table(records: Records) -> str:
@@ -226,27 +270,40 @@ def environment_table(records: Records) -> str:
     if "pairs" in training:  # GloVe
         unit = "weighted squared error of a pair"
     steps = training.get("averaged_checkpoints")
+    processes = training.get("processes") or 1
+    # Workers are threads themselves: how many torch would have taken says nothing beside them.
+    threads = None if training.get("workers") else place.get("threads")
     versions = [f"{name} {place[name]}" for name in ("python", "torch", "transformers", "regard") if place.get(name)]
     rows = [
         ("time of training", duration(training["seconds"]) if training.get("seconds") else None),
+        ("weights trained", training.get("trained_parameters")),
         ("steps", training.get("steps")),
         ("epochs", training.get("epochs")),
         ("words", training.get("words")),
         ("words per second", round(training.get("words_per_second") or 0)),
         ("pairs", training.get("pairs")),
         ("pairs per second", round(training.get("pairs_per_second") or 0)),
-        ("workers", training.get("workers")),
+        ("workers, each a thread", training.get("workers")),
         ("tokens", training.get("tokens")),
         ("tokens per second", round(training.get("tokens_per_second") or 0)),
         (f"last training loss ({unit})", training.get("final_loss")),
         ("weights", f"mean of the checkpoints at steps {', '.join(map(number, steps))}" if steps else None),
+        ("weights", _best(training)),
         ("GPU", place.get("gpu")),
         ("processor", place.get("cpu")),
-        ("cores, threads", ", ".join(str(place[key]) for key in ("cores", "threads") if place.get(key))),
+        ("cores of the machine", place.get("cores")),
+        ("processes", processes if processes > 1 else None),
+        ("threads" if processes == 1 else "threads of each process", threads),
         ("versions", ", ".join(versions)),
         ("date", place.get("date")),
     ]
     return table(["", ""], [(name, number(value)) for name, value in rows if value])
+
+
+def _best(training: dict[str, Any]) -> str | None:
+    if training.get("best_step") is None:
+        return None
+    return f"the best by {training['best_by']}, at step {number(training['best_step'])}"
 
 
 def computing(records: Records) -> str:

@@ -1,10 +1,10 @@
 """What a card says in words, by task. Nothing here is a number: those come from records."""
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from regard.model_cards.records import Records
-from regard.train.sections import WORD_VECTORS
+from regard.model_cards.records import Records, own_tokenizer
+from regard.train.sections import DENOISING, QUESTION_ANSWERING, WORD_VECTORS, WRITING
 
 
 @dataclass(frozen=True)
@@ -18,6 +18,7 @@ class TaskText:
         use: the lines of the snippet after loading.
         purpose, not_for, limits: what a user should know.
         samples: a line above the samples.
+        example: the text of the snippet, where no sample was recorded.
     """
 
     what: str = ""
@@ -35,9 +36,11 @@ class TaskText:
         "It was not examined for bias or for harmful output.",
     )
     samples: str = ""
+    example: str = "Once upon a time"
 
 
 _BASE = TaskText()
+SNIPPET_WORDS = 60  # of a document
 
 LANGUAGES = {
     "cs": "Czech",
@@ -113,6 +116,68 @@ TASK_TEXTS = {
         limits=("It gives one of its labels to any input, sensible or not.", *_BASE.limits),
         samples="Taken at even distances from the evaluation data, not chosen.",
     ),
+    "token-classification": TaskText(
+        what_alone="A Transformer that labels each word of a text",
+        pipeline="token-classification",
+        auto_class="AutoModelForTokenClassification",
+        use=(
+            'inputs = tokenizer({text}, return_tensors="pt")',
+            "best = model(**inputs).logits[0].argmax(-1).tolist()",
+            "for token, label in zip(inputs.tokens(), best):  # the first token of a word has the word's label",
+            "    print(token, model.config.id2label[label])",
+        ),
+        purpose="texts of the kind it was trained on, as a baseline for that data, and comparing design choices",
+        not_for="other kinds of text, other sets of labels, or decisions about people",
+        limits=("It gives each word one of its labels, sensible or not.", *_BASE.limits),
+        samples="Taken at even distances from the evaluation data, not chosen.",
+    ),
+    "summarization": TaskText(
+        what_alone="A Transformer that summarises texts",
+        pipeline="summarization",
+        auto_class="AutoModelForSeq2SeqLM",
+        use=(
+            'inputs = tokenizer({text}, return_tensors="pt"{cut})',
+            "output = model.generate(**inputs{settings})",
+            "print(tokenizer.decode(output[0], skip_special_tokens=True))",
+        ),
+        purpose="texts of the kind it was trained on, as a baseline for that data, and for taking a small model apart",
+        not_for="facts that matter, other kinds of text, or any use where a wrong summary does harm",
+        limits=("It writes names and numbers that the document does not have, and just as fluently.", *_BASE.limits),
+        samples="Taken at even distances from the evaluation data, not chosen.",
+    ),
+    QUESTION_ANSWERING: TaskText(
+        what_alone="A Transformer that finds the answer to a question in a text",
+        pipeline="question-answering",
+        auto_class="AutoModelForQuestionAnswering",
+        use=(
+            'question, context = {text}.split(" ||| ")',
+            'cut = {"truncation": "only_second", "max_length": {length}}',
+            'inputs = tokenizer(question, context, **cut, return_tensors="pt")',
+            "outputs = model(**inputs)",
+            "start, end = outputs.start_logits.argmax().item(), outputs.end_logits.argmax().item()",
+            "print(tokenizer.decode(inputs.input_ids[0, start : end + 1]))",
+            "# With windows of a long text, no answer where there is none, and the text as it stands, by regard:",
+            "# from regard import answer; print(answer(model, tokenizer, question, context))",
+        ),
+        purpose="questions of the kind it was trained on, as a baseline for that data, and comparing design choices",
+        not_for="questions whose answer must be right, or whose answer is no part of the text",
+        limits=("What it finds is a part of the text, and need not answer the question.", *_BASE.limits),
+        samples="Taken at even distances from the evaluation data, not chosen.",
+        example="Where do cats sleep? ||| Cats sleep where it is warm.",
+    ),
+    DENOISING: TaskText(
+        what_alone="A Transformer that puts back spans of text that were taken out",
+        pipeline="text2text-generation",
+        auto_class="AutoModelForSeq2SeqLM",
+        use=(
+            'inputs = tokenizer({text}, split_special_tokens=False, return_tensors="pt")',
+            "output = model.generate(**inputs{settings})",
+            "print(tokenizer.decode(output[0]))",
+        ),
+        purpose="fine-tuning on translation, summarisation and other tasks that write a text for a text",
+        not_for="use as it is: it writes what could stand in a gap, and answers or follows nothing",
+        samples="Taken at even distances from the evaluation data, not chosen.",
+    ),
     WORD_VECTORS: TaskText(
         what_alone="Word vectors",
         pipeline="feature-extraction",
@@ -130,22 +195,74 @@ TASK_TEXTS = {
         ),
     ),
 }
+# Of a pair of columns that are no languages, as spellings and sounds.
+_OTHER_PAIRS = replace(
+    TASK_TEXTS["translation"],
+    not_for="other kinds of text, or any use in which an error does harm",
+    limits=("What the training data lack comes out wrong, and looks just as right.", *_BASE.limits),
+)
+# What a model of no recipe does, by the ending of its class.
+_HEADS = {
+    "ForMaskedLM": TASK_TEXTS["masked-lm"],
+    "ForCausalLM": TASK_TEXTS["causal-lm"],
+    "ForSequenceClassification": TASK_TEXTS["sequence-classification"],
+    "ForTokenClassification": TASK_TEXTS["token-classification"],
+    "ForQuestionAnswering": TASK_TEXTS[QUESTION_ANSWERING],
+    "ForConditionalGeneration": replace(
+        _BASE,
+        what_alone="A Transformer that reads a text and writes another",
+        auto_class="AutoModelForSeq2SeqLM",
+        use=TASK_TEXTS["translation"].use,
+    ),
+    "Word2VecModel": TASK_TEXTS[WORD_VECTORS],
+    "GloVeModel": TASK_TEXTS[WORD_VECTORS],
+    "TransformerModel": replace(
+        _BASE,
+        use=(
+            _BASE.use[0],
+            "print(model(**inputs, decoder_input_ids=inputs.input_ids).last_hidden_state.shape)",
+        ),
+    ),
+}
+
+
+def task_text(records: Records) -> TaskText:
+    """The words for a run's task, or for the class of a model that has no recipe."""
+    if records.task is None:
+        architecture = (records.config.architectures or [""])[0]
+        return next((text for ending, text in _HEADS.items() if architecture.endswith(ending)), _BASE)
+    if records.task == "translation" and not language_codes(records) and pair_of_columns(records):
+        return _OTHER_PAIRS
+    return TASK_TEXTS.get(records.task, _BASE)
+
+
+def pair_of_columns(records: Records) -> tuple[str, str] | None:
+    """What is read and what is written, by the names of their columns; None where they have none."""
+    columns = records.section("data").get("columns") or {}
+    return (columns["source"], columns["target"]) if {"source", "target"} <= columns.keys() else None
 
 
 def snippet(records: Records, repo_id: str | None = None, revision: str | None = None) -> str:
     """Python that loads the run, from its folder or from the Hub, and uses it: to be pasted as it is."""
-    text = TASK_TEXTS.get(records.task or "", _BASE)
+    text = task_text(records)
     samples = records.metrics.get("samples") or [{}]
-    source = samples[0].get("source") or "Once upon a time"
+    source = samples[0].get("source") or text.example
+    if records.task == "summarization":
+        source = " ".join(source.split()[:SNIPPET_WORDS])
     settings = "".join(f", {key}={value}" for key, value in decoding(records).items())
-    words = records.task == WORD_VECTORS  # which need no tokenizer
+    words = text is TASK_TEXTS[WORD_VECTORS]  # which need no tokenizer
     place = [f"path = {repr_text(f'runs/{records.folder.resolve().name}')}  # the run's folder, or its id on the Hub"]
     if repo_id is not None:
         pin = "  # better the id of a commit, which never changes"
         place = [f"path = {repr_text(repo_id)}", f"revision = {repr_text(revision or 'main')}{pin}"]
     arguments = ["path", *(["revision=revision"] if repo_id is not None else [])]
     loading = ", ".join([*arguments, *(["trust_remote_code=True"] if records.carries_code else [])])
-    filled = [line.replace("{text}", repr_text(source)).replace("{settings}", settings) for line in text.use]
+    limit = records.section("data").get("max_source_length")
+    filled = {"{cut}": f", truncation=True, max_length={limit}", "{settings}": settings}
+    filled |= {"{length}": str(records.section("data").get("max_length", 384)), "{text}": repr_text(source)}
+    use = list(text.use)
+    for name, value in filled.items():  # the text last: it may hold a name of its own
+        use = [line.replace(name, value) for line in use]
     return "\n".join(
         [
             f"from transformers import {text.auto_class}{'' if words else ', AutoTokenizer'}",
@@ -154,7 +271,7 @@ def snippet(records: Records, repo_id: str | None = None, revision: str | None =
             *([] if words else [f"tokenizer = AutoTokenizer.from_pretrained({loading})"]),
             f"model = {text.auto_class}.from_pretrained({loading})",
             "",
-            *filled,
+            *use,
         ]
     )
 
@@ -162,15 +279,23 @@ def snippet(records: Records, repo_id: str | None = None, revision: str | None =
 def limits(records: Records) -> list[str]:
     """What the records say of how much text it has seen at once."""
     data, config = records.section("data"), records.config
-    if records.task == "translation" and {"max_source_length", "max_target_length"} <= data.keys():
+    if records.task == "summarization" and data.get("max_source_length"):
+        found = [f"It was trained on the first {data['max_source_length']:,} tokens of a document."]
+    elif records.task == "translation" and {"max_source_length", "max_target_length"} <= data.keys():
         lengths = data["max_source_length"], data["max_target_length"]
         found = [f"It was trained on sources of up to {lengths[0]:,} tokens and targets of up to {lengths[1]:,}."]
     elif records.task in ("causal-lm", "masked-lm") and data.get("block_size"):
         found = [f"It was trained on pieces of up to {data['block_size']:,} tokens: longer ones are new to it."]
-    elif records.task == "sequence-classification" and data.get("max_length"):
+    elif records.task in ("sequence-classification", "token-classification") and data.get("max_length"):
         found = [f"It was trained on the first {data['max_length']:,} tokens of a text."]
+    elif records.task == QUESTION_ANSWERING and data.get("max_length"):
+        found = [f"It reads {data['max_length']:,} tokens at once, and a longer text in windows of so many."]
+    elif records.task == DENOISING and data.get("block_size"):
+        found = [f"It was trained on pieces of up to {data['block_size']:,} tokens: longer ones are new to it."]
     else:
         found = []
+    if own_tokenizer(records).get("lowercase") and records.task in (*WRITING, "causal-lm"):
+        found.append("It writes small letters alone, and reads capitals as such: its tokenizer lower-cases all text.")
     if getattr(config, "position_embedding_type", None) == "learned":
         found.append(f"It has positions for {config.max_position_embeddings:,} tokens, and reads no more.")
     return found
@@ -179,12 +304,13 @@ def limits(records: Records) -> list[str]:
 def decoding(records: Records) -> dict[str, int | float]:
     """The settings of `generate` with which the recorded texts were written, but for those that are the library's."""
     evaluation = records.section("evaluation")
-    if records.task != "translation":
+    if records.task not in WRITING:
         keys = ["max_new_tokens"]
     elif evaluation.get("num_beams") == 1 or evaluation.get("length_penalty") == 1:
         keys = ["num_beams", "max_new_tokens"]
     else:
         keys = ["num_beams", "length_penalty", "max_new_tokens"]
+    keys += ["no_repeat_ngram_size"] if evaluation.get("no_repeat_ngram_size") else []
     return {key: evaluation[key] for key in keys if evaluation.get(key) is not None}
 
 
@@ -196,6 +322,5 @@ def repr_text(text: str) -> str:
 
 def language_codes(records: Records) -> list[str]:
     """The languages of a translation, where its columns are named by two-letter codes, as `de` and `en` are."""
-    columns = records.section("data").get("columns") or {}
-    codes = [columns.get("source"), columns.get("target")]
+    codes = list(pair_of_columns(records) or ())
     return codes if all(isinstance(code, str) and re.fullmatch("[a-z]{2}", code) for code in codes) else []

@@ -6,7 +6,8 @@ from huggingface_hub import EvalResult
 from transformers import PretrainedConfig
 
 from regard.evaluation.vectors_report import HEADER, MEASURES, notes, report_rows
-from regard.model_cards.tables import table
+from regard.model_cards.records import Records
+from regard.model_cards.tables import number, table
 
 GLOVE_TYPE = "regard-glove"
 OBJECTIVES = {
@@ -23,6 +24,25 @@ def what_they_are(config: PretrainedConfig) -> str:
         return "Word vectors (GloVe)"
     architecture, objective = ARCHITECTURES.get(config.architecture), OBJECTIVES.get(config.objective)
     return f"Word vectors: word2vec's {architecture or config.architecture} with {objective or config.objective}"
+
+
+def vector_data(records: Records) -> str:
+    """What became of the text: how many words it has, and how words became phrases."""
+    counted, settings = records.metrics.get("data", {}), records.section("data")
+    said = []
+    if {"words", "words_of_vocabulary", "vocabulary_size"} <= counted.keys():
+        said.append(
+            f"The text has {counted['words']:,} words; {counted['words_of_vocabulary']:,} of them are among the "
+            f"{counted['vocabulary_size']:,} distinct ones that have a vector."
+        )
+    if thresholds := settings.get("phrases"):
+        scores = ", then above ".join(number(threshold) for threshold in thresholds)
+        said.append(
+            f"Before, pairs of words that come together more often than chance has it became one word each, such as "
+            f"`new_york`: those with a score above {scores}. Where the tokenizer does not make such a word of a text, "
+            "look it up by its name."
+        )
+    return " ".join(said)
 
 
 def vector_results(evaluation: dict[str, dict[str, Any]]) -> str:

@@ -34,7 +34,10 @@ _HOMES = {
         "load_word_vectors",
     ),
     "regard.evaluation.generation": ("load_run", "translate", "generate_text"),
+    "regard.evaluation.question_answering": ("answer",),
     "regard.evaluation.attention_pictures": ("plot_attention",),
+    "regard.evaluation.light": ("light", "load_layers"),
+    "regard.evaluation.light_pictures": ("plot_light",),
     "regard.evaluation.vectors_report": ("evaluate_vectors", "read_sets"),
     "regard.evaluation.word_neighbours": ("nearest_neighbours",),
     "regard.evaluation.vector_pictures": ("plot_vectors", "plot_analogies", "plot_one_hot"),
@@ -46,6 +49,11 @@ _HOMES = {
     "regard.train.recipe": ("Recipe", "RecipeError", "load_recipe", "list_recipes"),
     "regard.train.run": ("train_recipe",),
     "regard.train.sweep": ("sweep",),
+    "regard.train.sweep_compare": ("compare_sweeps",),
+    "regard.train.sweep_pictures": ("plot_sweep_curves",),
+    "regard.train.errors": ("plot_run_confusion",),
+    "regard.train.predict": ("predict_file",),
+    "regard.train.convert": ("convert",),
     "regard.train.evaluate": ("evaluate_run",),
     "regard.model_cards.card": ("write_card",),
     "regard.model_cards.check": ("check_folder",),
@@ -59,6 +67,9 @@ __all__ = ["__version__", *_HOME_OF]
 if TYPE_CHECKING:
     from regard.evaluation.attention_pictures import plot_attention
     from regard.evaluation.generation import generate_text, load_run, translate
+    from regard.evaluation.light import light, load_layers
+    from regard.evaluation.light_pictures import plot_light
+    from regard.evaluation.question_answering import answer
     from regard.evaluation.vector_pictures import plot_analogies, plot_one_hot, plot_vectors
     from regard.evaluation.vectors_report import evaluate_vectors, read_sets
     from regard.evaluation.word_neighbours import nearest_neighbours
@@ -88,13 +99,18 @@ if TYPE_CHECKING:
         WordVectors,
         load_word_vectors,
     )
+    from regard.train.convert import convert
     from regard.train.corpus import number_sentences
+    from regard.train.errors import plot_run_confusion
     from regard.train.evaluate import evaluate_run
     from regard.train.glove import train_glove
+    from regard.train.predict import predict_file
     from regard.train.recipe import Recipe, RecipeError, list_recipes, load_recipe
     from regard.train.run import train as train_recipe
     from regard.train.run_pictures import plot_run_curves, plot_run_lengths, plot_run_positions
     from regard.train.sweep import sweep
+    from regard.train.sweep_compare import compare_sweeps
+    from regard.train.sweep_pictures import plot_sweep_curves
     from regard.train.vocabulary import update_vocabulary
     from regard.train.word2vec import train_word2vec
 

@@ -7,7 +7,6 @@ failed) or 2 (the call was wrong). An error is one sentence on standard error; R
 import contextlib
 import json
 import logging
-import math
 import os
 import sys
 import traceback
@@ -114,7 +113,7 @@ def train(
 
 @app.command(
     rich_help_panel=TRAIN,
-    epilog="Example: regard sweep translation/turkish-en-tr --values model.dropout=0,0.1 --seeds 1,2,3",
+    epilog="Example: regard sweep translation/turkish-en-tr --values model.dropout=0,0.1 --seeds 3",
 )
 def sweep(
     recipe: Annotated[
@@ -126,7 +125,12 @@ def sweep(
     values: Annotated[
         list[str] | None, typer.Option(metavar="KEY=V1,V2...", help="A setting and its values; repeatable.")
     ] = None,
-    seeds: Annotated[str | None, typer.Option(metavar="1,2,3", help="By default the recipe's own.")] = None,
+    seeds: Annotated[
+        str | None,
+        typer.Option(
+            metavar="N|1,2,3", help="How many, from the recipe's own on, or which; by default its own alone."
+        ),
+    ] = None,
     trials: Annotated[int | None, typer.Option(help="Only so many of the combinations, drawn by the seed.")] = None,
     one_at_a_time: Annotated[
         bool, typer.Option("--one-at-a-time", help="The recipe as it is, and with each value alone.")
@@ -136,18 +140,29 @@ def sweep(
     ] = None,
     output: Annotated[str | None, typer.Option(help="The sweep's folder, by default runs/<name>-sweep.")] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Go on with the sweep in that folder.")] = False,
+    test: Annotated[
+        bool,
+        typer.Option(
+            "--test",
+            help="Measure on the test sets too. Refused while anything but the seeds and data.max_train_examples "
+            "varies: a figure that something was chosen by is too good.",
+        ),
+    ] = False,
     as_json: JsonOption = False,
 ) -> None:
     """Train a recipe with each combination of a few values and seeds, and compare them on the validation split.
 
-    Test sets are never read. Where only the generation of text is swept, nothing is trained twice.
+    With seeds alone, the recipe's mean and deviation; with --values data.max_train_examples=16,64,256 a learning
+    curve, which `regard plot learning-curve` draws. Test sets are read with --test alone. Where only the generation of
+    text is swept, nothing is trained twice.
     """
     with _results_alone(as_json):
-        from regard.train.sweep import parse_seeds, parse_values, table
         from regard.train.sweep import sweep as run_sweep
+        from regard.train.sweep_table import table
+        from regard.train.sweep_values import parse_seeds, parse_values
 
         grid, numbers = parse_values(values or []), parse_seeds(seeds)
-        result = run_sweep(recipe, overrides or [], grid, numbers, output, resume, trials, metric, one_at_a_time)
+        result = run_sweep(recipe, overrides or [], grid, numbers, output, resume, trials, metric, one_at_a_time, test)
     if as_json:
         _print_json(result)
     else:
@@ -239,7 +254,11 @@ def evaluate(
     num_beams: Annotated[int | None, typer.Option(min=1, help="Width of the beam search.")] = None,
     max_new_tokens: Annotated[int | None, typer.Option(min=1, help="The longest generated text.")] = None,
     length_penalty: Annotated[float | None, typer.Option(help="Above 0, the higher the longer.")] = None,
+    no_repeat_ngram_size: Annotated[int | None, typer.Option(min=0, help="No run of so many tokens twice.")] = None,
     batch_size: Annotated[int | None, typer.Option(min=1, help="Examples at once.")] = None,
+    errors: Annotated[
+        int | None, typer.Option(min=0, help="Show so many wrong labels of each split, the surest first.")
+    ] = None,
     similarity: Annotated[
         list[str] | None,
         typer.Option(metavar="[NAME=]FILE", help="Pairs of words with scores; repeatable.", **VECTORS),
@@ -264,7 +283,11 @@ def evaluate(
 ) -> None:
     """Measure a run on its recipe's data, or word vectors on test sets; what is not given is as in the recipe."""
     settings = _given(
-        num_beams=num_beams, max_new_tokens=max_new_tokens, length_penalty=length_penalty, batch_size=batch_size
+        num_beams=num_beams,
+        max_new_tokens=max_new_tokens,
+        length_penalty=length_penalty,
+        no_repeat_ngram_size=no_repeat_ngram_size,
+        batch_size=batch_size,
     )
     word_settings = _given(
         analogy_method=analogy_method,
@@ -279,7 +302,7 @@ def evaluate(
     if not Path(run).exists():
         raise CallError(f"There is no run or file of word vectors at '{run}'.")
     if holds_vectors(run):
-        _refuse(_given(split=split) | settings, f"'{run}' holds word vectors")
+        _refuse(_given(split=split, errors=errors) | settings, f"'{run}' holds word vectors")
         _evaluate_vectors(run, overrides or [], given, word_settings, as_json)
         return
     _refuse(given | word_settings, f"'{run}' holds no word vectors")
@@ -288,11 +311,12 @@ def evaluate(
     with _results_alone(as_json):
         from regard.train.evaluate import evaluate_run
 
-        results = evaluate_run(run, split, overrides or [], **settings)
+        results = evaluate_run(run, split, overrides or [], errors=errors, **settings)
     if as_json:
         _print_json(results)
     else:
         _print_results(results)
+        _print_errors(results)
 
 
 def _refuse(settings: dict[str, Any], reason: str) -> None:
@@ -443,16 +467,9 @@ def _write(text: str, path: Path | None) -> None:
 
 
 def _print_json(result: Any) -> None:
-    """Strict JSON: what is no number, as the loss of a training that diverged, is null."""
-    _write(json.dumps(_strict(result), ensure_ascii=False, indent=2, allow_nan=False) + "\n", None)
+    from regard.evaluation.files import json_text
 
-
-def _strict(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {key: _strict(one) for key, one in value.items()}
-    if isinstance(value, list | tuple):
-        return [_strict(one) for one in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value
+    _write(json_text(result), None)
 
 
 def _print_results(evaluation: dict[str, dict[str, Any]], of_vectors: bool = False) -> None:
@@ -462,9 +479,24 @@ def _print_results(evaluation: dict[str, dict[str, Any]], of_vectors: bool = Fal
         _write(report_table(evaluation), None)
         return
     for split, measures in evaluation.items():
-        numbers = {name: value for name, value in measures.items() if not name.endswith("_signature")}
-        shown = (f"{k} {v:.4g}" if isinstance(v, float) else f"{k} {v}" for k, v in numbers.items())
-        _write(f"{split}: {', '.join(shown)}\n", None)
+        _write(f"{split}: {_measures(measures)}\n", None)
+        for name, beside in measures.get("baselines", {}).items():
+            _write(f"{split}, {name}: {_measures(beside)}\n", None)
+
+
+def _measures(measures: dict[str, Any]) -> str:
+    numbers = {k: v for k, v in measures.items() if not k.endswith("_signature") and not isinstance(v, dict)}
+    return ", ".join(f"{k} {v:.4g}" if isinstance(v, float) else f"{k} {v}" for k, v in numbers.items())
+
+
+def _print_errors(evaluation: dict[str, dict[str, Any]]) -> None:
+    """The wrong labels of each split, where they were asked for."""
+    for split, measures in evaluation.items():
+        for error in measures.get("errors", {}).get("errors", []):
+            texts = " ||| ".join(error[name] for name in ("text", "text_pair") if name in error)
+            where = f"“{error['word']}” in " if "word" in error else ""
+            said = f"{error['predicted']} ({error['probability']:.1%}), not {error['label']}"
+            _write(f"{split}: {said}: {where}{' '.join(texts.split())}\n", None)
 
 
 def _say_error(sentence: str) -> None:
@@ -507,6 +539,10 @@ def main() -> None:
 
 
 import regard.app_commands  # noqa: E402, F401  (last, since they add their verbs to `app`)
+import regard.compare_commands  # noqa: E402, F401
+import regard.convert_commands  # noqa: E402, F401
+import regard.light_commands  # noqa: E402, F401
 import regard.plot_commands  # noqa: E402, F401
+import regard.predict_commands  # noqa: E402, F401
 import regard.share_commands  # noqa: E402, F401
 import regard.vector_commands  # noqa: E402, F401

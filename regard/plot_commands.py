@@ -20,7 +20,7 @@ from regard.cli import (
 
 plot = typer.Typer(
     name="plot",
-    help="Draw curves, attention, BLEU by length, positions, or word vectors.",
+    help="Draw curves, learning curves, attention, confusions, BLEU by length, positions, or word vectors.",
     epilog="Example: regard plot curves runs/demo --output curves.png",
     no_args_is_help=True,
     context_settings={"help_option_names": ["-h", "--help"]},
@@ -112,6 +112,43 @@ def lengths(
         _print_json({"picture": str(output), "bleu": buckets})
     else:
         _say(output, as_json)
+
+
+@plot.command(epilog="Example: regard plot confusion runs/sst2-dan --output confusion.png")
+def confusion(
+    run: RunArgument,
+    output: OutputOption,
+    split: Annotated[
+        str | None, typer.Option(help="As `regard evaluate` has it; by default the first test set there is.")
+    ] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Which labels a run takes for which; a split of which the run kept no counts is measured first."""
+    with _results_alone(as_json):
+        from regard.train.errors import plot_run_confusion
+
+        path = plot_run_confusion(run, output, split)
+    _say(path, as_json)
+
+
+@plot.command(
+    "learning-curve", epilog="Example: regard plot learning-curve runs/scratch-sweep runs/tuned-sweep -o a.png"
+)
+def learning_curve(
+    sweeps: Annotated[
+        list[str], typer.Argument(metavar="SWEEP...", help="Folders of sweeps over data.max_train_examples.")
+    ],
+    output: OutputOption,
+    metric: Annotated[str | None, typer.Option(help="By default the one that the sweeps were judged by.")] = None,
+    split: Annotated[str, typer.Option(help="validation or, of sweeps with --test, a test set.")] = "validation",
+    as_json: JsonOption = False,
+) -> None:
+    """A metric by the number of training examples: the mean over the seeds, with a band of their deviation."""
+    with _results_alone(as_json):
+        from regard.train.sweep_pictures import plot_sweep_curves
+
+        path = plot_sweep_curves(sweeps, output, metric=metric, split=split)
+    _say(path, as_json)
 
 
 @plot.command(epilog="Example: regard plot positions translation/multi30k-de-en --output positions.png")

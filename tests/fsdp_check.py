@@ -2,9 +2,9 @@
 
     python -m tests.fsdp_check --processes 2
 
-It starts itself by `accelerate launch --use_fsdp`, and alone on one GPU, in float32, and asserts that the model was
-sharded, that both runs have the same loss at every step, and that what the sharded one saved loads into one process
-with the same loss. accelerate ignores FSDP on a CPU, so that without GPUs there is nothing to assert.
+It starts itself by `accelerate launch --use_fsdp`, and alone on one GPU, in float32, and asserts that accelerate
+distributed the one by FSDP, that both runs have the same loss at every step, and that what the sharded one saved loads
+into one process with the same loss. accelerate ignores FSDP on a CPU, so that without GPUs there is nothing to assert.
 """
 
 import argparse

@@ -9,11 +9,12 @@ import time
 import urllib.error
 import urllib.request
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
 
-from regard import load_run, translate
+from regard import answer, load_run, translate
 from regard.evaluation.app import build_page, open_app, translation_and_alignment
 from regard.evaluation.guesses import fill_masks, guesses, kind_of, label_text, next_tokens, tag_words
 
@@ -39,6 +40,15 @@ def folders(tmp_path_factory) -> Path:
 @pytest.fixture(scope="module")
 def runs(folders) -> dict:
     return {name: load_run(folders / name, "cpu") for name in KINDS}
+
+
+@pytest.fixture(scope="module")
+def answerer(folders) -> tuple:
+    """A head that marks answers, not trained, on the encoder."""
+    from regard import TransformerEncoderForQuestionAnswering
+
+    tokenizer = load_run(folders / "encoder", "cpu")[1]
+    return TransformerEncoderForQuestionAnswering.from_pretrained(folders / "encoder").eval(), tokenizer
 
 
 def logits_of(run, text: str) -> torch.Tensor:
@@ -136,6 +146,22 @@ def test_labels_of_words(runs):
     assert [chance for _, _, chance in said] == pytest.approx(expected.amax(-1).tolist(), rel=1e-5)
 
 
+def test_a_word_that_the_vocabulary_lacks_has_a_label_too(runs):
+    model, tokenizer = runs["tagger"]
+    assert tokenizer.unk_token_id in tokenizer("the zebra sees")["input_ids"]
+    assert [word for word, _, _ in tag_words(model, tokenizer, "the zebra sees")] == ["the", "zebra", "sees"]
+
+
+def test_an_answer_is_cut_out_of_the_context(answerer):
+    said = answer(*answerer, "the cat", SENTENCES[0])
+    table = guesses(*answerer, "the cat", SENTENCES[0])
+    assert table["headers"] == ["answer", "begins at", "better than none by"]
+    assert table["rows"] == [(said["answer"], f"character {said['start']}", said["margin"])]
+    assert SENTENCES[0][said["start"] : said["end"]] == said["answer"]
+    with pytest.raises(ValueError, match="A question is empty"):
+        guesses(*answerer, " ", SENTENCES[0])
+
+
 def test_another_kind_is_refused(runs):
     with pytest.raises(ValueError, match="is no model that continues a text"):
         next_tokens(*runs["encoder"], "the cat")
@@ -147,7 +173,7 @@ def test_another_kind_is_refused(runs):
         ("decoder", "the", ["next token", "probability"], 10),
         ("encoder", "the <mask> sees <mask>", ["mask", "token", "probability"], 20),
         ("dan", "the cat", ["label", "probability"], 2),
-        ("tagger", "the cat", ["token", "label", "probability"], 2),
+        ("tagger", "the cat", ["word", "label", "probability"], 2),
         ("words", "cat", ["word", "similarity"], 10),
     ],
 )
@@ -179,8 +205,18 @@ def test_translation_and_alignment(runs):
 
 def test_without_gradio_the_way_out_is_said(folders, monkeypatch):
     monkeypatch.setitem(sys.modules, "gradio", None)
-    with pytest.raises(ImportError, match=r"pip install 'regard\[app\]'"):
+    with pytest.raises(ImportError, match="pip install gradio"):
         open_app(folders / "decoder")
+
+
+def test_a_page_is_called_by_its_folder_and_for_this_machine_alone(folders, monkeypatch):
+    said = []
+    page = SimpleNamespace(launch=lambda **settings: said.append((settings["server_name"], settings["share"])))
+    monkeypatch.setattr("regard.evaluation.app._gradio", lambda: None)
+    monkeypatch.setattr("regard.evaluation.app.build_page", lambda model, tokenizer, title: said.append(title) or page)
+    monkeypatch.chdir(folders / "words")
+    open_app(".")
+    assert said == ["words", ("127.0.0.1", False)]
 
 
 # --- the page --------------------------------------------------------------------------------------------------------
@@ -188,7 +224,7 @@ def test_without_gradio_the_way_out_is_said(folders, monkeypatch):
 
 @contextlib.contextmanager
 def served(run):
-    pytest.importorskip("gradio", reason="gradio, which makes the page, is not installed: `pip install regard[app]`")
+    pytest.importorskip("gradio", reason="gradio, which makes the page, is not installed: `pip install gradio`")
     page = build_page(*run, title="a run")
     try:
         _, address, _ = page.launch(prevent_thread_lock=True, quiet=True, server_name="127.0.0.1", inbrowser=False)
@@ -218,6 +254,14 @@ def test_page_answers(name, runs):
         if name == "words":
             with pytest.raises(AppError, match="zebra"):
                 client.predict("zebra", api_name="/answer")
+
+
+def test_page_answers_a_question(answerer):
+    with served(answerer) as address:
+        from gradio_client import Client
+
+        said = Client(address, verbose=False).predict("the cat", SENTENCES[0], api_name="/answer")
+        assert said["data"][0][0] == answer(*answerer, "the cat", SENTENCES[0])["answer"]
 
 
 class Browser:

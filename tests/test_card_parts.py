@@ -1,6 +1,7 @@
 """What a card says of an architecture: its diagram, its parameters by part, its papers, its pictures."""
 
 import json
+import re
 
 import pytest
 import torch
@@ -24,6 +25,8 @@ from regard.modeling import (
     Word2VecConfig,
     Word2VecModel,
 )
+from regard.train.recipe import load_recipe
+from regard.train.tokenization import TASK_OPTIONS, train_tokenizer
 
 from .card_runs import METRICS, make_run
 from .families import ANY_KIND, ENTRIES, Entry, every
@@ -97,6 +100,29 @@ def test_a_diagram_of_what_is_not_attention():
     tree = architecture_diagram(Word2VecConfig(objective="hierarchical-softmax", vocab_size=1000))
     assert "inner nodes, 999 × 100" in tree
     assert "a word before it, up to 15 words away" in architecture_diagram(GloVeConfig(symmetric=False))
+
+
+# --- a model without a recipe ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("entry", CLASSES.values(), ids=str)
+def test_a_model_without_a_recipe_is_named_and_used_as_what_it_is(entry, tmp_path, monkeypatch, capsys):
+    entry.model().save_pretrained(tmp_path / "runs" / "it")
+    if entry.kind == "table":  # which hold their words
+        words = [f"word{number}" for number in range(8)]
+        entry.model_class.from_vocabulary(words, range(80, 72, -1), hidden_size=4).save_pretrained(
+            tmp_path / "runs" / "it"
+        )
+    texts = ["A text", "once upon a time"]
+    tokenizer = train_tokenizer(texts, "word", 11, min_frequency=1, **TASK_OPTIONS["masked-lm"])
+    tokenizer.save_pretrained(tmp_path / "runs" / "it")
+    text = render_card(tmp_path / "runs" / "it")
+    about = text.partition("# it\n\n")[2].partition("\n")[0]
+    assert about.startswith({"table": "Word vectors"}.get(entry.kind, "A deep" if "DAN" in str(entry) else "A Trans"))
+    monkeypatch.chdir(tmp_path)
+    capsys.readouterr()
+    exec(re.search(r"```python\n(.*?)```", text, flags=re.S)[1], {})
+    assert capsys.readouterr().out  # the id that a random model finds best may stand for nothing
 
 
 # --- parameters by part ----------------------------------------------------------------------------------------------
@@ -173,7 +199,13 @@ def test_embeddings_that_began_from_word_vectors(tmp_path):
              "ainslie2023gqa"],
         ),
         (DANConfig(), ["iyyer2015deep"]),
+        (TransformerConfig(norm_position="pre"), ["vaswani2017attention", "xiong2020layer"]),
         (Word2VecConfig(), ["mikolov2013efficient", "mikolov2013distributed"]),
+        (
+            Word2VecConfig(objective="hierarchical-softmax"),
+            ["mikolov2013efficient", "mikolov2013distributed", "morin2005hierarchical"],
+        ),
+        (Word2VecConfig(objective="full-softmax", subsample=0), ["mikolov2013efficient"]),
         (GloVeConfig(), ["pennington2014glove"]),
     ],
 )  # fmt: skip
@@ -183,6 +215,14 @@ def test_the_papers_of_an_architecture(config, keys):
     assert entries.count("{") == entries.count("}")
     assert said.count("(") == len(keys)
     assert said.startswith("The model follows ")
+
+
+def test_only_what_is_used_of_word2vec_is_named():
+    """The second paper has negative sampling and subsampling; a tree needs no negatives, 0 leaves no word out."""
+    assert "its negative sampling and subsampling (" in citation(Word2VecConfig())[0]
+    assert "its negative sampling (" in citation(Word2VecConfig(subsample=0))[0]
+    said = citation(Word2VecConfig(objective="hierarchical-softmax"))[0]
+    assert "its subsampling (Mikolov et al., 2013) and hierarchical softmax (Morin and Bengio, 2005)" in said
 
 
 # --- pictures --------------------------------------------------------------------------------------------------------
@@ -244,9 +284,34 @@ def test_words_are_drawn_in_a_plane(tmp_path):
     Word2VecModel.from_vocabulary(words, range(80, 72, -1), hidden_size=4).save_pretrained(tmp_path)
     (tmp_path / "recipe.yaml").write_text("name: mine\ntask: word-vectors\n")
     assert [path.name for path in draw_pictures(tmp_path)] == ["vectors.png"]
+    log = [{"step": 1, "loss": 2.0}]
+    (tmp_path / "history.json").write_text(json.dumps(log))
+    plot_history(log, tmp_path / "loss_curve.png")
     text = render_card(tmp_path)
+    assert "![Training loss by step](loss_curve.png)" in text  # nothing was validated
     assert "![Words in a plane](vectors.png)" in text
     assert "| word vectors | 32 | 50.0% |" in text
+
+
+# --- the text of word vectors ----------------------------------------------------------------------------------------
+
+
+def test_words_and_phrases_of_a_text(tmp_path):
+    Word2VecModel.from_vocabulary(["a", "b"], [3, 2], hidden_size=4).save_pretrained(tmp_path)
+    recipe = load_recipe("word-vectors/wiki-skipgram", ["data.train=text.txt", "data.phrases=[200,100.5]"])
+    recipe.save(tmp_path / "recipe.yaml")
+    assert "The text has" not in render_card(tmp_path)
+    counted = {"words": 12345, "words_of_vocabulary": 12000, "vocabulary_size": 1234, "digest": "x"}
+    (tmp_path / "metrics.json").write_text(json.dumps({"data": counted}))
+    text = render_card(tmp_path)
+    assert (
+        "The text has 12,345 words; 12,000 of them are among the 1,234 distinct ones that have a vector. Before"
+        in text
+    )
+    assert "those with a score above 200, then above 100.500." in text
+    recipe.data.phrases = []
+    recipe.save(tmp_path / "recipe.yaml")
+    assert "score" not in render_card(tmp_path)
 
 
 # --- results and hours -----------------------------------------------------------------------------------------------

@@ -1,7 +1,9 @@
 """The model card: rendered from hand-made records of runs with tiny real models."""
 
+import json
 import os
 import re
+import shlex
 import subprocess
 import sys
 
@@ -15,6 +17,7 @@ from regard.evaluation.generation import load_run, translate
 from regard.model_cards.card import render_card, write_card
 from regard.train.evaluate import generation
 from regard.train.recipe import load_recipe
+from regard.train.yaml_io import read_yaml
 
 from .card_runs import BLEU, METRICS, make_run
 
@@ -33,7 +36,9 @@ def run(tmp_path_factory):
     folder = make_run(
         base / "runs" / "multi30k-de-en", "translation", "translation/multi30k-de-en", METRICS, overrides
     )
-    plot_history([{"step": 1, "loss": 2.0}, {"step": 2, "loss": 1.5, "epoch": 1}], folder / "loss_curve.png")
+    history = [{"step": 1, "loss": 2.0}, {"step": 2, "loss": 1.5, "epoch": 1}, {"step": 2, "eval_loss": 1.7}]
+    (folder / "history.json").write_text(json.dumps(history))
+    plot_history(history, folder / "loss_curve.png")
     plot_history([{"step": 1, "loss": 2.0}], folder / "cross_attention.png")  # any picture will do
     return folder
 
@@ -139,6 +144,7 @@ def test_every_heading_with_its_record(run):
         "| model.label_smoothing | 0.1 |",
         "| time of training | 24 min |",
         "| tokens per second | 5,007 |",
+        "| cores of the machine | 2 |\n| threads | 1 |",
         "mean of the checkpoints at steps 3,000, 3,804",
         "![Training and validation loss by step](loss_curve.png)",
         "![Cross-attention](cross_attention.png)",
@@ -151,9 +157,68 @@ def test_every_heading_with_its_record(run):
         "Vaswani, Ashish",
     ):
         assert part in text
+    assert "The training loss has smoothed labels, the validation loss does not." in text
     assert "\n\n\n" not in text
     assert "{{" not in text
     assert "None" not in text
+
+
+def test_text_from_the_data_has_no_mark_up(tmp_path):
+    """By CommonMark a backslash takes its meaning from any of these signs; a fence ends at one as long as itself."""
+    samples = [{"source": "[a](b) ~~c~~ $d$", "target": "![e](f.png)", "prediction": "g"}]
+    text = render_card(make_run(tmp_path / "one", recipe="translation/multi30k-de-en", metrics={"samples": samples}))
+    assert r"| \[a\](b) \~\~c\~\~ \$d\$ | !\[e\](f.png) | g |" in text
+    samples = [{"source": "", "target": "", "prediction": "a\n```\n\n\n~~~~~\n\n\nb\x0cc"}]
+    folder = make_run(tmp_path / "two", "causal-lm", "language-modeling/wikitext2-bpe", {"samples": samples})
+    text = render_card(folder)
+    assert "\n~~~~~~text\na\n```\n\n\n~~~~~\n\n\nb\x0cc\n~~~~~~\n" in text
+    assert "\n\n\n" not in text.replace(samples[0]["prediction"], "")
+
+
+def test_what_is_no_number_is_left_out(tmp_path):
+    evaluation = {"validation": {"loss": 1.5, "perplexity": float("inf"), "bleu": None}}
+    text = render_card(make_run(tmp_path, recipe="translation/multi30k-de-en", metrics={"evaluation": evaluation}))
+    assert "| split | loss (nats) |\n| --- | ---: |\n| validation | 1.500 |" in text
+    assert [(r.metric_type, r.metric_value) for r in ModelCard(text).data.eval_results] == [("loss", 1.5)]
+
+
+@pytest.mark.parametrize(
+    ("training", "rows"),
+    [
+        ({"workers": 3}, ["workers, each a thread | 3", "cores of the machine | 2"]),  # which are the threads
+        ({"processes": 2}, ["cores of the machine | 2", "processes | 2", "threads of each process | 1"]),
+        ({"processes": 1}, ["cores of the machine | 2", "threads | 1"]),
+    ],
+)
+def test_threads_are_those_of_the_training(training, rows, tmp_path):
+    metrics = {"environment": {"cores": 2, "threads": 1}, "training": training}
+    text = render_card(make_run(tmp_path, metrics=metrics))
+    _, _, table = text.partition("## Time, environment and carbon\n\n")
+    assert table.partition("\n\n")[0].splitlines()[2:] == [f"| {row} |" for row in rows]
+
+
+def test_settings_that_are_off_have_no_row(tmp_path):
+    off = ["evaluation.average_checkpoints=0"]
+    text = render_card(make_run(tmp_path, recipe="translation/multi30k-de-en", metrics=None, overrides=off))
+    assert "average_checkpoints" not in text.replace(off[0], "")
+
+
+def test_a_model_that_writes_small_letters_says_so(tmp_path):
+    said = "- It writes small letters alone"
+    small = make_run(tmp_path / "small", recipe="translation/multi30k-en-de-small", metrics=None)
+    assert said in render_card(small)
+    taken = ["tokenizer.path=mine"]  # of another's tokenizer nothing is known
+    other = make_run(tmp_path / "o", recipe="translation/multi30k-en-de-small", metrics=None, overrides=taken)
+    assert said not in render_card(other)
+
+
+def test_columns_that_are_no_languages(tmp_path):
+    files = ["data.train=a.tsv", "data.validation=b.tsv", "data.test=c.tsv"]
+    text = render_card(make_run(tmp_path, recipe="translation/cmudict-g2p", metrics=None, overrides=files))
+    assert "A Transformer that reads `word` and writes `phones`, trained from scratch" in text
+    assert "language" not in text[text.index("**It is for**") : text.index("## Model")]
+    assert "Sentences" not in text
+    assert not ModelCard(text).data.language
 
 
 def test_no_path_of_the_machine(run):
@@ -200,6 +265,17 @@ def test_ones_own_file_in_a_recipe_of_the_package(tmp_path):
     assert data.datasets is None
 
 
+def test_a_folder_of_data_is_no_data_set_of_the_hub(tmp_path, monkeypatch):
+    folder = make_run(tmp_path / "run", recipe="translation/multi30k-de-en", overrides=["data.path=my/pairs"])
+    monkeypatch.chdir(tmp_path)
+    assert ModelCard(render_card(folder)).data.datasets == ["my/pairs"]
+    (tmp_path / "my" / "pairs").mkdir(parents=True)  # which `load_dataset` takes first
+    text = render_card(folder)
+    assert ModelCard(text).data.datasets is None
+    assert "huggingface.co/datasets" not in text
+    assert "`regard` on my/pairs." in text
+
+
 @pytest.mark.parametrize(
     ("recipe", "overrides", "sentence"),
     [
@@ -242,6 +318,22 @@ def test_the_command_makes_the_same_recipe(run):
     assert again == before
 
 
+def test_the_command_gives_text_as_text(tmp_path):
+    """Whatever YAML would make of it without quotes, alone and in a list."""
+    texts = ["[a-z]+|[^ ]", "a: b", "12", "yes #1", "", "null", "a, b"]
+    files = ["data.train=a.tsv", "data.validation=b.tsv", "data.test=c.tsv"]
+    folder = make_run(tmp_path, recipe="translation/cmudict-g2p", metrics=None, overrides=files)
+    recipe = yaml.safe_load((folder / "recipe.yaml").read_text())
+    recipe["training"] |= {f"own_{number}": text for number, text in enumerate(texts)}
+    recipe["training"]["own_list"] = [*texts, 1.5, True, None]
+    (folder / "recipe.yaml").write_text(yaml.safe_dump(recipe))
+    command = next(line for line in render_card(folder).splitlines() if line.startswith("regard train"))
+    found = {key: read_yaml(text) for key, _, text in (word.partition("=") for word in shlex.split(command)[3:])}
+    assert [found[f"training.own_{number}"] for number in range(len(texts))] == texts
+    assert found["training.own_list"] == [*texts, 1.5, True, None]
+    assert "data.train=a.tsv" in command  # what needs no quotes has none
+
+
 def test_what_is_missing_is_left_out(tmp_path):
     folder = make_run(tmp_path / "bare", metrics=None)
     text = render_card(folder)
@@ -249,7 +341,7 @@ def test_what_is_missing_is_left_out(tmp_path):
     assert "from scratch" not in text
     assert "carries the model's code" in text
     assert not re.search(r"\| parameters \| \d", text)  # of the record; the parts are counted in the weights
-    assert "# bare" in text
+    assert "# bare\n\nA Transformer that reads a text and writes another.\n" in text
     assert "measures this again" not in text
     assert "emissions" not in text
     data = ModelCard(text).data

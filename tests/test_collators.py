@@ -1,5 +1,6 @@
 """Batches of tensors, value by value."""
 
+import dataclasses
 from types import SimpleNamespace
 
 import numpy as np
@@ -15,8 +16,11 @@ from regard.train.collators import (
     TellEpoch,
     collator_for,
 )
-from regard.train.masking import TokenMasker, mask_tokens
-from regard.train.sections import DataSection, Recipe
+from regard.train.data import load_splits, prepare_splits
+from regard.train.masking import TokenMasker, mask_tokens, take_marks
+from regard.train.preprocessing import encode_stream
+from regard.train.recipe import load_recipe
+from regard.train.sections import DataSection, Recipe, RecipeError
 from regard.train.tokenization import train_tokenizer
 
 PAD = 0
@@ -113,10 +117,18 @@ def test_packed_documents_have_positions_and_no_mask():
 # --- masks
 
 
-def test_masks_have_the_stated_rates():
-    """Case 52, on 100,000 tokens of which half are special."""
+@pytest.mark.parametrize("whole_words", [False, True])
+@pytest.mark.parametrize(("mask_share", "random_share"), [(0.8, 0.1), (0.5, 0.3)])
+def test_masks_have_the_stated_rates(whole_words, mask_share, random_share):
+    """Case 52, on 100,000 tokens of which half are special; with whole words, of one to four tokens."""
+    masker = dataclasses.replace(MASKER, mask_share=mask_share, random_share=random_share, whole_words=whole_words)
     ids = np.where(np.arange(100_000) % 2, np.arange(100_000) % 995 + 5, np.arange(100_000) // 2 % 5)
-    masked, labels = mask_tokens(ids, MASKER, np.random.default_rng(0))
+    inside = None
+    if whole_words:  # special tokens first, so that words are not parted by them
+        ids = np.concatenate([ids[ids < 5], ids[ids >= 5]])
+        inside = np.random.default_rng(1).random(100_000) < 0.5
+        inside &= np.convolve(inside, [0, 1, 1, 1])[:100_000] < 3
+    masked, labels = mask_tokens(ids, masker, np.random.default_rng(0), inside)
     chosen = labels != -100
     assert not (chosen & (ids < 5)).any()
     assert (labels[chosen] == ids[chosen]).all()
@@ -125,10 +137,85 @@ def test_masks_have_the_stated_rates():
     assert share == pytest.approx(0.15, abs=0.01)
     hidden = (masked[chosen] == 4).mean()
     kept = (masked[chosen] == ids[chosen]).mean()
-    assert hidden == pytest.approx(0.8, abs=0.03)
-    assert kept == pytest.approx(0.1, abs=0.03)
-    assert 1 - hidden - kept == pytest.approx(0.1, abs=0.03)
+    assert hidden == pytest.approx(mask_share, abs=0.03)
+    assert kept == pytest.approx(1 - mask_share - random_share, abs=0.03)
+    assert 1 - hidden - kept == pytest.approx(random_share, abs=0.03)
     assert (masked[chosen] >= 4).all()  # the mask itself, or an ordinary token
+    if whole_words:
+        within = inside[50_001:]  # tokens of a word share its fate
+        assert (chosen[50_001:][within] == chosen[50_000:-1][within]).all()
+
+
+def test_words_are_masked_whole_or_not_at_all():
+    """A special token parts words, and the rest of a word that a row begins with is one too."""
+    masker = dataclasses.replace(MASKER, probability=0.5, whole_words=True)
+    ids = np.array([1, 7, 8, 9, 10, 2, 11, 12, 13, 0])
+    inside = np.array([0, 1, 0, 1, 1, 0, 1, 0, 1, 1], bool)
+    words = [[1], [2, 3, 4], [6], [7, 8]]
+    seen = set()
+    for seed in range(60):
+        chosen = mask_tokens(ids, masker, np.random.default_rng(seed), inside)[1] != -100
+        assert not chosen[[0, 5, 9]].any()
+        fate = tuple(bool(chosen[word[0]]) for word in words)
+        assert all((chosen[word] == one).all() for word, one in zip(words, fate, strict=True))
+        seen.add(fate)
+    assert len(seen) == 16  # each word for itself
+
+
+@pytest.mark.parametrize(
+    ("kind", "words"),
+    [
+        ("wordpiece", ["the", "tokenizers", "don't", ",", "naïve"]),
+        ("byte-bpe", ["the", " tokenizers", " don", "'t", ",", " naïve"]),  # as its pattern cuts words
+    ],
+)
+def test_words_are_known_by_the_tokenizer(kind, words):
+    text = "the tokenizers don't, naïve"
+    tokenizer = train_tokenizer(["t o k e n i z r s h d ' , a ï v", "the"], kind, 300, min_frequency=1)
+    [marked] = encode_stream({"text": [text]}, tokenizer, with_words=True)["input_ids"]
+    ids, inside = take_marks(np.asarray(marked))
+    assert ids.tolist() == tokenizer(text, add_special_tokens=False)["input_ids"]
+    starts = np.flatnonzero(~inside)
+    found = [tokenizer.decode(part.tolist()) for part in np.split(ids, starts[1:])]
+    assert found == words
+
+
+def test_a_whole_word_run_is_masked_by_its_own_seed(tmp_path):
+    path = tmp_path / "a.txt"
+    path.write_text("the tokenizers of words\n" * 30)
+    data = DataSection(train=str(path), validation=str(path), block_size=32, whole_word_masking=True)
+    recipe = Recipe(name="x", task="masked-lm", model={"type": "encoder"}, data=data, training={"seed": 7})
+    tokenizer = train_tokenizer(["t o k e n i z r s h f w d"], "wordpiece", 60, min_frequency=1)
+    splits, _ = prepare_splits(load_splits(data, "masked-lm"), recipe, tokenizer)
+    assert splits["train"].column_names == ["input_ids", "inside"]
+    assert splits["validation"].column_names == ["input_ids", "labels"]
+    rows = splits["train"].to_list()
+    for row, masked in zip(rows, splits["validation"].to_list(), strict=True):
+        assert len(row["inside"]) == len(row["input_ids"]) == len(masked["labels"])
+        chosen, special = np.asarray(masked["labels"]) != -100, np.isin(row["input_ids"], range(5))
+        both = np.asarray(row["inside"])[1:] & ~special[:-1]
+        assert (chosen[1:][both] == chosen[:-1][both]).all()
+    by_training = lists(collator_for(recipe, tokenizer)(rows))
+    data.mask_seed = 8
+    by_own = lists(collator_for(recipe, tokenizer)(rows))
+    assert by_own != by_training
+    recipe.training["seed"] = 8
+    assert lists(collator_for(recipe, tokenizer)(rows)) == by_own
+
+
+@pytest.mark.parametrize(
+    ("settings", "sentence"),
+    [
+        (["data.mask_share=0.95"], "data.mask_share: 0.95 and data.random_share: 0.1 are more than all of the chosen"),
+        (["data.random_share=-0.1"], "data.random_share: -0.1 is not a number from 0 to 1."),
+        (["data.mask_seed=-1"], "data.mask_seed: -1 is less than 0."),
+        (["data.noise_density=0.5"], "data.noise_density is for the task denoising, not for masked-lm: leave it out."),
+    ],
+)
+def test_rates_that_cannot_be_are_refused(settings, sentence):
+    with pytest.raises(RecipeError) as caught:
+        load_recipe("masked-lm/wikipedia-bert", settings)
+    assert str(caught.value).startswith(sentence)
 
 
 def masked_rows(count=8, length=64, seed=3):

@@ -1,10 +1,13 @@
 """Files that are complete or not there, and that others may read as any file of the user's."""
 
+import json
+import math
 import os
 
 import pytest
 
-from regard.evaluation.files import replacing
+from regard.evaluation.files import json_text, replacing
+from regard.train.records import read_json, write_json
 
 
 def write_half(partial):
@@ -45,3 +48,15 @@ def test_permissions_are_those_of_a_new_file(tmp_path):
     finally:
         os.umask(before)
     assert (tmp_path / "notes.txt").stat().st_mode & 0o777 == 0o644
+
+
+def test_json_is_what_any_program_reads(tmp_path):
+    """RFC 8259 has no NaN and no Infinity: what is no number is null, and the rest as it is."""
+    content = {"loss": math.nan, "more": [1.5, -math.inf, ("ü", None)], "step": 3, "best": True}
+    wanted = {"loss": None, "more": [1.5, None, ["ü", None]], "step": 3, "best": True}
+    assert json.loads(json_text(content), parse_constant=pytest.fail) == wanted
+    write_json(tmp_path / "a.json", content)
+    assert read_json(tmp_path / "a.json") == wanted
+    with pytest.raises(TypeError, match="object is not JSON serializable"):
+        write_json(tmp_path / "a.json", {"a": object()})
+    assert read_json(tmp_path / "a.json") == wanted

@@ -25,8 +25,15 @@ CASES = {
     "word_error_rate": (["K AE T"], ["K AE T"]),
     "accuracy": ([1, 0], [1, 0]),
     "f1": ([1, 0], [1, 0]),
+    "f1_binary": ([1, 0], [1, 0]),
     "matthews_correlation": ([1, 0], [1, 0]),
     "span_f1": ([["B-X", "O"]], [["B-X", "O"]]),
+    "tag_accuracy": ([["B-X", "O"]], [["B-X", "O"]]),
+    "rouge1": (["the cat"], ["the cat"]),
+    "rouge2": (["the cat"], ["the cat"]),
+    "rougeL": (["the cat"], ["the cat"]),
+    "squad_exact_match": (["the cat"], [["the cat"]]),
+    "squad_f1": (["the cat"], [["the cat"]]),
 }
 OPTIONS = {"bleu_moses_lowercase": {"language": "en"}}
 SYSTEM = ["It is a guide to action which ensures that the military obeys.", "He read the book", "Two dogs run ."]
@@ -183,7 +190,8 @@ def test_the_nearest_pronunciation_counts_and_of_equally_near_ones_the_shortest(
 
 def test_what_is_better():
     assert set(METRICS) & LOWER_IS_BETTER == {"perplexity", "phone_error_rate", "word_error_rate"}
-    assert {"bleu", "bleu_moses_lowercase", "chrf", "exact_match"} == set(TEXT_METRICS) - LOWER_IS_BETTER
+    texts = {"bleu", "bleu_moses_lowercase", "chrf", "exact_match", "rouge1", "rouge2", "rougeL"}
+    assert texts == set(TEXT_METRICS) - LOWER_IS_BETTER
 
 
 PREDICTED, GOLD = [0, 2, 1, 0, 0, 1, 1, 2, 0], [0, 1, 2, 0, 1, 1, 1, 0, 0]
@@ -206,6 +214,12 @@ def test_f1_by_hand():
     assert result["f1"] == pytest.approx((3 / 4 + 4 / 7 + 0) / 3)
     with pytest.raises(ValueError, match="average='mean'"):
         get_metric("f1").compute(predictions=[0], references=[0], average="mean")
+
+
+def test_f1_of_the_second_label_by_hand():
+    """Of label 1 two are right, one too many, one missed: precision and recall 2/3."""
+    result = get_metric("f1_binary").compute(predictions=[1, 1, 0, 1, 0], references=[1, 0, 1, 1, 0])
+    assert result == {"f1_binary": pytest.approx(2 / 3)}
 
 
 def test_matthews_correlation_by_hand():

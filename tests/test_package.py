@@ -12,6 +12,7 @@ import pytest
 
 import regard
 from regard.textlines import join_lines, read_lines
+from regard.train.recipe import list_recipes
 
 ROOT = Path(regard.__file__).resolve().parent.parent
 SUBPACKAGES = ("modeling", "configs", "train", "evaluation", "model_cards", "benchmarks")
@@ -88,7 +89,7 @@ def test_a_wheel_holds_every_file_and_works(tmp_path):
     home, modeling, recipe = run("-c", code, cwd=tmp_path, env=environment).stdout.split()
     site = tmp_path / "site" / "regard"
     assert (home, modeling) == (str(site / "__init__.py"), str(site / "modeling" / "__init__.py"))
-    assert recipe == "sst2-dan"
+    assert list_recipes()[0].endswith(f"/{recipe}")
 
 
 # --- the command -----------------------------------------------------------------------------------------------------
@@ -100,7 +101,10 @@ def test_help_groups_the_verbs():
     assert positions == sorted(positions)
 
 
-@pytest.mark.parametrize("verb", ["demo", "train", "sweep", "translate", "generate", "evaluate", "list", "card"])
+@pytest.mark.parametrize(
+    "verb",
+    ["demo", "train", "sweep", "translate", "generate", "predict", "evaluate", "compare", "light", "list", "card"],
+)
 def test_every_verb_explains_itself_with_an_example(verb):
     result = regard_command(verb, "--help")
     assert result.returncode == 0

@@ -38,6 +38,10 @@ def test_each_task_has_a_shipped_recipe():
         "causal-lm",
         "masked-lm",
         "sequence-classification",
+        "token-classification",
+        "summarization",
+        "question-answering",
+        "denoising",
         "word-vectors",
     }
 

@@ -10,8 +10,13 @@ import subprocess
 import sys
 
 import pytest
+import torch
+from safetensors.torch import load_file, save_file
 
-from . import fsdp_check, releases
+from . import fsdp_check, release_checks, releases
+from .families import ENTRIES
+
+DECODER = next(entry for entry in ENTRIES if entry.kind == "decoder" and entry.generates)
 
 
 def test_the_oldest_release_is_the_one_that_the_project_names():
@@ -53,6 +58,37 @@ def test_table_counts_and_names_the_faults():
     assert [rows[1][0], *rows[1][2:]] == ["5.17.0", "2 of 2", "1 of 2", "1,234 MB"]
     assert [rows[2][0], *rows[2][2:]] == ["5.24.0", "2 of 2", "–", "900 MB"]
     assert lines[-1] == "- 5.17.0, load the other's, b: ValueError: no"
+
+
+def test_a_check_that_fails_is_a_fault_of_its_entry(tmp_path):
+    def check(entry, folder):
+        if entry is DECODER:
+            raise ValueError("not this one")
+
+    found = release_checks.run({"some": (check, lambda entry: entry.kind == "decoder")}, tmp_path)
+    faults = {name: fault for name, fault in found["some"].items() if fault}
+    assert faults == {str(DECODER): "ValueError: not this one (test_releases.py, check)"}
+    assert set(found["some"]) == {str(entry) for entry in ENTRIES if entry.kind == "decoder"}
+
+
+def test_the_checks_see_what_is_broken(tmp_path, monkeypatch):
+    """A weight that is not what was saved, a cache that changes what is written, an output that is no number."""
+    release_checks.saves(DECODER, tmp_path)
+    release_checks.loads_others(DECODER, tmp_path)
+    file = tmp_path / str(DECODER) / "model.safetensors"
+    weights = load_file(file)
+    name = next(name for name in weights if "norm" in name and name.endswith("weight"))
+    save_file(weights | {name: weights[name] + 0.1}, file, metadata={"format": "pt"})
+    with pytest.raises(AssertionError, match="outputs differ by"):
+        release_checks.loads_others(DECODER, tmp_path)
+    monkeypatch.setattr(
+        release_checks, "generate", lambda model, use_cache, **_: torch.tensor([[1, 2 if use_cache else 3]])
+    )
+    with pytest.raises(AssertionError, match=r"\[\[1, 2\]\] with a cache, \[\[1, 3\]\] without"):
+        release_checks.generates(DECODER, tmp_path)
+    monkeypatch.setattr(release_checks, "output_of", lambda outputs: torch.tensor([float("nan")]))
+    with pytest.raises(AssertionError):
+        release_checks.constructs(DECODER, tmp_path)
 
 
 @pytest.mark.parametrize(

@@ -100,9 +100,9 @@ def test_a_run_measures_and_shows_error_rates(recipe, tmp_path):
     assert measures["word_error_rate"] == 100 * wrong / 2
     assert evaluate_run(folder)["test"] == measures
     card = render_card(folder)
-    assert "| split | loss (nats) | perplexity | phone error rate | word error rate |" in card
-    assert f"| {measures['phone_error_rate']:.2f}% | {measures['word_error_rate']:.2f}% |" in card
-    assert "Lower is better: loss (nats), perplexity, phone error rate, word error rate." in card
+    assert "| split | loss (nats) | perplexity | phone error rate (%) | word error rate (%) |" in card
+    assert f"| {measures['phone_error_rate']:.2f} | {measures['word_error_rate']:.2f} |" in card
+    assert "Lower is better: loss (nats), perplexity, phone error rate (%), word error rate (%)." in card
     assert "generated with `num_beams=2, max_new_tokens=6`" in card
     assert "any of their targets is a right answer" in card
 

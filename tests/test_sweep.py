@@ -14,12 +14,17 @@ import pytest
 from datasets import Dataset
 
 from regard.train import sweep as sweeping
+from regard.train import sweep_cells
 from regard.train.evaluate import evaluate_run
 from regard.train.layouts import Layout
 from regard.train.masking import IGNORED
 from regard.train.recipe import load_recipe
 from regard.train.run import train
-from regard.train.sweep import parse_seeds, parse_values, sweep, table
+from regard.train.sweep import sweep
+from regard.train.sweep_cells import free_name, make_cells, run_name
+from regard.train.sweep_judged import check_comparable, checked_metric
+from regard.train.sweep_table import settings_of, table, with_deviation
+from regard.train.sweep_values import grid_of, one_by_one, parse_seeds, parse_values
 from regard.train.trainer import TrainingDiverged
 
 RATE, WIDTH = "training.learning_rate", "model.intermediate_size"
@@ -116,7 +121,8 @@ def test_the_table_has_means_deviations_and_the_best(swept):
     folder, result = swept
     text = (folder / "sweep.md").read_text()
     assert text == table(result)
-    head, _, *rows = [line.strip("| ").split(" | ") for line in text.splitlines() if line.startswith("|")]
+    first, each = text.split(" of each seed:")
+    head, _, *rows = [line.strip("| ").split(" | ") for line in first.splitlines() if line.startswith("|")]
     assert head[:3] == [RATE, WIDTH, "chrf"]
     assert len(rows) == 2
     bold = 0
@@ -197,8 +203,8 @@ def test_a_finished_run_is_only_evaluated(swept, tmp_path, trainings):
 
 def test_a_killed_sweep_goes_on_to_the_same_results(recipe, tmp_path, trainings):
     """The real command, killed in its second run as soon as that has a checkpoint."""
-    grid = ["--values", f"{RATE}=0.01,0.02", "--seeds", "1"]
-    command = [sys.executable, "-m", "regard", "sweep", str(recipe), "training.max_steps=40", *grid]
+    grid = ["--values", f"{RATE}=0.01,0.02"]
+    command = [sys.executable, "-m", "regard", "sweep", str(recipe), "training.max_steps=40", "training.seed=1", *grid]
     killed = tmp_path / "killed"
     process = subprocess.Popen(
         [*command, "--output", str(killed)], stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True
@@ -214,10 +220,10 @@ def test_a_killed_sweep_goes_on_to_the_same_results(recipe, tmp_path, trainings)
     assert len(json.loads((killed / "sweep.json").read_text())["cells"]) == 1
     assert "1 of 2 cells are done" in (killed / "sweep.md").read_text()
 
-    call = (recipe, ["training.max_steps=40"], {RATE: [0.01, 0.02]}, [1])
-    result = sweep(*call, killed, resume=True)
+    call = (recipe, ["training.max_steps=40", "training.seed=1"], {RATE: [0.01, 0.02]})
+    result = sweep(*call, output_dir=killed, resume=True)
     assert trainings == [(str(second), True)]
-    whole = sweep(*call, tmp_path / "whole")
+    whole = sweep(*call, output_dir=tmp_path / "whole")
     assert [c["validation"] for c in result["cells"]] == [c["validation"] for c in whole["cells"]]
     for name in ("learning_rate-0.01-seed1", "learning_rate-0.02-seed1"):
         weights = [(folder / name / "model.safetensors").read_bytes() for folder in (killed, tmp_path / "whole")]
@@ -272,14 +278,14 @@ def test_an_infinite_measure_has_no_deviation():
         }
         for seed, loss, value in ((1, 1.0, 3.0), (2, 2.0, float("inf")))
     ]
-    (setting,) = sweeping._settings(cells, "loss")
+    (setting,) = settings_of(cells, "loss")
     assert setting["mean"] == {"loss": 1.5, "perplexity": float("inf")}
     assert setting["deviation"] == {"loss": pytest.approx(0.5**0.5)}
 
 
 def test_trials_are_a_seeded_part_of_the_grid():
     def planned(seed, trials):
-        grid = sweeping._grid({RATE: [0.1, 0.2, 0.3], WIDTH: [8, 16]}, trials, seed)
+        grid = grid_of({RATE: [0.1, 0.2, 0.3], WIDTH: [8, 16]}, trials, seed)
         return [tuple(setting.values()) for setting in grid]
 
     grid = planned(1, None)
@@ -314,10 +320,10 @@ def test_one_value_at_a_time_beside_the_recipe_as_it_is(recipe, tmp_path, traini
 
 
 def test_numbers_are_short_and_plain():
-    assert sweeping._with_deviation(41.2345, 0.1234) == "41.23 ± 0.12"
-    assert sweeping._with_deviation(38231.4, 291.2) == "38,231 ± 291"
-    assert sweeping._with_deviation(0.5, None) == "0.5"
-    assert sweeping._with_deviation(None, None) == ""
+    assert with_deviation(41.2345, 0.1234) == "41.23 ± 0.12"
+    assert with_deviation(38231.4, 291.2) == "38,231 ± 291"
+    assert with_deviation(0.5, None) == "0.5"
+    assert with_deviation(None, None) == ""
 
 
 def test_values_are_read_as_yaml():
@@ -363,7 +369,10 @@ def test_seeds_that_are_no_whole_numbers(text):
         ({"values": {"name": ["a"]}}, "name is one for the whole sweep"),
         ({"values": {RATE: [1]}, "overrides": [f"{RATE}=2"]}, "learning_rate is both set and swept"),
         ({"values": {"data": [{}], "data.train": ["x"]}}, "data and data.train set the same thing"),
-        ({"overrides": ["training.seed=1"]}, "training.seed is given by --seeds in a sweep"),
+        (
+            {"overrides": ["training.seed=1"], "seeds": [1, 2]},
+            "training.seed and a list of --seeds say the same thing",
+        ),
         ({"seeds": [1, 1]}, "--seeds: 1 is given twice"),
         ({"seeds": [-1]}, "--seeds: -1 is no whole number"),
         ({"trials": 0}, "--trials: 0 is less than 1"),
@@ -394,10 +403,12 @@ def test_what_cannot_work_is_refused_before_anything_is_trained(recipe, tmp_path
 
 MODELS = {
     "translation": "transformer", "causal-lm": "decoder", "masked-lm": "encoder", "sequence-classification": "encoder",
+    "token-classification": "encoder", "question-answering": "encoder", "denoising": "transformer",
 }  # fmt: skip
 MEASURED = {
     "translation": ["bleu", "bleu_moses_lowercase"], "causal-lm": ["word_perplexity"],
     "masked-lm": ["pseudo_perplexity"], "sequence-classification": ["accuracy"],
+    "token-classification": ["tag_accuracy"], "question-answering": ["squad_f1"], "denoising": ["perplexity"],
 }  # fmt: skip
 WORDS, HELD_OUT = {"kind": "word", "vocab_size": 40}, {"validation": "5%"}
 OWN = {"train": "a.tsv", "target_language": "en"}
@@ -416,9 +427,9 @@ def compare(folder, task, metric, values, data=(), tokenizer=(), one_at_a_time=F
     }
     path = folder / "tiny.yaml"
     path.write_text(json.dumps(recipe))
-    settings = sweeping._one_at_a_time(values) if one_at_a_time else sweeping._grid(values, None, 1)
-    cells = sweeping._cells(path, [], settings, [1, 2], folder / "sweep", None)
-    sweeping._check_comparable(cells, values, sweeping._checked_metric(metric, cells))
+    settings = one_by_one(values) if one_at_a_time else grid_of(values, None, 1)
+    cells = make_cells(path, [], settings, [1, 2], folder / "sweep")
+    check_comparable(cells, values, checked_metric(metric, cells))
 
 
 @pytest.mark.parametrize(
@@ -460,6 +471,10 @@ def compare(folder, task, metric, values, data=(), tokenizer=(), one_at_a_time=F
         ("masked-lm", "loss", {"data.block_size": [16, 32]}, {}, "data.block_size changes what is"),
         ("causal-lm", "perplexity", {"data.packing": ["blocks", "documents"]}, {}, "data.packing changes what is"),
         ("masked-lm", "loss", {"data.mask_probability": [0.1, 0.2]}, {}, "tokens .* choose pseudo_perplexity by"),
+        ("masked-lm", "loss", {"data.whole_word_masking": [False, True]}, {}, "word_masking changes what"),
+        ("denoising", "loss", {"data.noise_density": [0.1, 0.2]}, {}, "noise_density changes what"),
+        ("question-answering", "loss", {"data.doc_stride": [16, 32]}, {}, "doc_stride changes what is"),
+        ("translation", "loss", {"model.start_from": ["a", "b"]}, {}, "start_from changes the tokens"),
         ("masked-lm", "pseudo_perplexity", {"tokenizer.vocab_size": [300, 400]}, {}, r"tokens .* be compared\.$"),
         ("translation", "loss", {"data.max_source_length": [8, 9]}, {}, "source_length changes where .* are cut"),
         ("translation", "perplexity", {"data.max_target_length": [8, 9]}, {}, r"target_length changes .* bleu\.$"),
@@ -496,6 +511,8 @@ def test_the_recipe_as_it_is_is_one_of_the_cells_that_are_compared(tmp_path):
         ("translation", "loss", {"data.bpe_dropout": [0, 0.1], "data.block_size": [8, 9]}, {}),
         ("sequence-classification", "loss", {"tokenizer.vocab_size": [300, 400], "data.max_length": [8, 9]}, {}),
         ("masked-lm", "pseudo_perplexity", {"data.mask_probability": [0.1, 0.2]}, {}),
+        ("question-answering", "squad_f1", {"data.doc_stride": [16, 32], "tokenizer.vocab_size": [300, 400]}, {}),
+        ("token-classification", "loss", {"tokenizer.vocab_size": [300, 400]}, {}),
         ("masked-lm", "loss", {"evaluation.pseudo_perplexity_rows": [1, 2]}, {}),
         ("causal-lm", "word_perplexity", {"tokenizer.vocab_size": [300, 400], "data.train": ["a.txt", "b.txt"]}, {}),
         ("causal-lm", "word_perplexity", {"tokenizer.vocab_size": [300, 400]}, {"tokenizer": {"lowercase": True}}),
@@ -549,19 +566,19 @@ def test_settings_are_told_apart_by_their_types_and_not_by_their_order():
         return {"values": values, "seed": 1, "validation": {"loss": 1.0}, "parameters": 1, "seconds": 1.0}
 
     cells = [cell({"a": value, "b": 0}) for value in (1, 1.0, True)] + [cell({"b": 0, "a": 1})]
-    assert [len(setting["seeds"]) for setting in sweeping._settings(cells, "loss")] == [2, 1, 1]
+    assert [len(setting["seeds"]) for setting in settings_of(cells, "loss")] == [2, 1, 1]
 
 
 def test_what_training_arguments_leave_in_the_environment_is_taken_out(recipe, tmp_path, untrained, monkeypatch):
     """As TrainingArguments do with torch.compile's variables where accelerate is older than 1.2."""
-    plain = sweeping.training_arguments
+    plain = sweep_cells.training_arguments
 
     def leaving(recipe, output_dir):
         assert "LEFT_BEHIND" not in os.environ  # by the cell before
         os.environ["LEFT_BEHIND"] = output_dir
         return plain(recipe, output_dir)
 
-    monkeypatch.setattr(sweeping, "training_arguments", leaving)
+    monkeypatch.setattr(sweep_cells, "training_arguments", leaving)
     try:
         sweep(recipe, [], {RATE: [0.01, 0.02]}, [], tmp_path / "sweep")
         assert "LEFT_BEHIND" not in os.environ
@@ -587,19 +604,16 @@ def test_several_processes_are_refused(recipe, tmp_path, monkeypatch):
 
 def test_names_of_runs_differ_and_are_short(recipe, tmp_path):
     values = {"data.validation": ["5%", "5"], "model.dropout": [0.1], "data.bpe_dropout": [0.0]}
-    cells = sweeping._cells(recipe, [], sweeping._grid(values, None, 1), [1], tmp_path, None)
+    cells = make_cells(recipe, [], grid_of(values, None, 1), [1], tmp_path)
     assert [cell.run.name for cell in cells] == [
         "validation-5-_dropout-0.1_bpe_dropout-0.0-seed1",
         "validation-5_dropout-0.1_bpe_dropout-0.0-seed1",
     ]
-    assert (
-        sweeping._run_name("tiny", {"model.dropout": 0, "other.dropout": 1}, 1)
-        == "model.dropout-0_other.dropout-1-seed1"
-    )
-    long = [sweeping._run_name("tiny", {"data.train": "x" * 150 + end}, 1) for end in "ab"]
+    assert run_name("tiny", {"model.dropout": 0, "other.dropout": 1}, 1) == "model.dropout-0_other.dropout-1-seed1"
+    long = [run_name("tiny", {"data.train": "x" * 150 + end}, 1) for end in "ab"]
     assert len(set(long)) == 2
     assert max(map(len, long)) < 120
-    assert sweeping._free_name("a", [tmp_path / "a", tmp_path / "a-2"]) == "a-3"
+    assert free_name("a", [tmp_path / "a", tmp_path / "a-2"]) == "a-3"
 
 
 def test_the_command_prints_the_table_or_json(swept, recipe):

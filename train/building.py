@@ -18,8 +18,21 @@ from transformers.integrations import get_available_reporting_integrations
 from transformers.trainer_utils import set_seed
 
 import regard.modeling
+from regard.train.denoising import corrupted_lengths, longest_text, number_of_sentinels
+from regard.train.fine_tuning_checks import starts_from_weights
 from regard.train.muon import MUON, build_muon, muon_options
-from regard.train.sections import CONFIG_CLASSES, Recipe, RecipeError
+from regard.train.questions import recipe_settings
+from regard.train.sections import (
+    CONFIG_CLASSES,
+    DENOISING,
+    FINE_TUNING_KEYS,
+    QUESTION_ANSWERING,
+    WRITING,
+    Recipe,
+    RecipeError,
+)
+from regard.train.start_from import Start, read_start, start_settings, token_rules
+from regard.train.tagging import check_spans
 from regard.train.tokenization import TASK_OPTIONS, train_tokenizer
 
 MODEL_CLASSES = {
@@ -29,6 +42,10 @@ MODEL_CLASSES = {
     ("sequence-classification", "encoder"): "TransformerEncoderForSequenceClassification",
     ("sequence-classification", "decoder"): "TransformerDecoderForSequenceClassification",
     ("sequence-classification", "dan"): "DANForSequenceClassification",
+    ("token-classification", "encoder"): "TransformerEncoderForTokenClassification",
+    ("summarization", "transformer"): "TransformerForConditionalGeneration",
+    (QUESTION_ANSWERING, "encoder"): "TransformerEncoderForQuestionAnswering",
+    (DENOISING, "transformer"): "TransformerForConditionalGeneration",
 }
 DEFAULT_LOGGING_STEPS = 50
 DEFAULT_CHECKPOINTS_KEPT = 2
@@ -40,7 +57,7 @@ def training_arguments(recipe: Recipe, output_dir: str) -> TrainingArguments:
     Raises:
         RecipeError: what TrainingArguments refuses.
     """
-    given = dict(recipe.training)
+    given = {key: value for key, value in recipe.training.items() if key not in FINE_TUNING_KEYS}
     seed = given.get("seed", 42)
     settings: dict[str, Any] = {
         "data_seed": seed,
@@ -77,13 +94,34 @@ def optimizer_factory(recipe: Recipe, args: TrainingArguments) -> tuple[Callable
     """Trainer's `optimizer_cls_and_kwargs`, where the optimiser is not one of its own."""
     if recipe.training.get("optim") != MUON:
         return None
-    for variable, name in {"ACCELERATE_USE_FSDP": "FSDP", "ACCELERATE_USE_DEEPSPEED": "DeepSpeed"}.items():
-        if parse_flag_from_env(variable):  # set by `accelerate launch`
-            raise RecipeError(
-                f"training.optim: muon needs whole matrices, and {name} parts them: launch without {name}, or choose "
-                "training.optim: adamw_torch."
-            )
+    if name := _parts_weights():
+        raise RecipeError(
+            f"training.optim: muon needs whole matrices, and {name} parts them: launch without {name}, or choose "
+            "training.optim: adamw_torch."
+        )
     return lambda: build_muon, {"args": args, **muon_options(recipe.training.get("optim_args"))}
+
+
+def check_launch(recipe: Recipe, args: TrainingArguments) -> None:
+    """Refuses ways of fine-tuning that cannot be parted as the command was launched.
+
+    Raises:
+        RecipeError: FSDP or DeepSpeed with LoRA or rates by layer; one process on several GPUs with class weights.
+    """
+    for key in ("lora", "layer_lr_decay"):
+        if recipe.training.get(key) is not None and (name := _parts_weights()):
+            raise RecipeError(f"training.{key} needs whole weights, and {name} parts them: launch without {name}.")
+    if recipe.training.get("class_weights") is not None and args.n_gpu > 1:
+        raise RecipeError(
+            f"training.class_weights: one process for {args.n_gpu} GPUs would weigh each GPU's part by itself: start "
+            "one for each GPU with `accelerate launch`."
+        )
+
+
+def _parts_weights() -> str | None:
+    """What shares out the weights among processes, as `accelerate launch` tells it."""
+    names = {"ACCELERATE_USE_FSDP": "FSDP", "ACCELERATE_USE_DEEPSPEED": "DeepSpeed"}
+    return next((name for variable, name in names.items() if parse_flag_from_env(variable)), None)
 
 
 def wants_tensorboard(recipe: Recipe) -> bool:
@@ -114,6 +152,8 @@ def build_tokenizer(recipe: Recipe, train_split: Any) -> PreTrainedTokenizerBase
     section, options = recipe.tokenizer, TASK_OPTIONS[recipe.task]
     if recipe.model["type"] == "dan":
         options = options | {"template": "none"}  # a mean of words, not of marks around them
+    if recipe.task == DENOISING:
+        options = options | {"sentinels": number_of_sentinels(recipe.data)}
     return train_tokenizer(
         _texts(train_split, section.max_texts),
         section.kind,
@@ -128,25 +168,37 @@ def build_tokenizer(recipe: Recipe, train_split: Any) -> PreTrainedTokenizerBase
 
 
 def _texts(split: Any, max_texts: int | None) -> Iterator[str]:
-    """The texts of all text columns, row by row, of the first rows where there is a bound."""
-    columns = [c for c in ("source", "target", "text", "text_pair") if c in split.features]
+    """The texts of all text columns, row by row, of the first rows where there is a bound; words are joined."""
+    columns = [
+        c for c in ("source", "target", "text", "text_pair", "tokens", "question", "context") if c in split.features
+    ]
     split = split.select_columns(columns)
     if max_texts is not None:
         split = split.take(max_texts)
     for batch in split.iter(1000):
         for row in zip(*(batch[column] for column in columns), strict=True):
-            yield from row
+            yield from (text if isinstance(text, str) else " ".join(text) for text in row)
 
 
 def label_names(recipe: Recipe, train_split: Any) -> list[str] | None:
-    """The labels of the training split, where it has any.
+    """The labels or tags of the training split, where it has any.
 
     Raises:
-        RecipeError: when `model.num_labels` is less than their number.
+        RecipeError: when `model.num_labels` is less than their number, or tags mark no spans and `span_f1` is wanted.
     """
+    if "tags" in train_split.features:
+        names = list(train_split.features["tags"].feature.names)
+        if "span_f1" in recipe.evaluation.metrics:
+            check_spans(names)
+        return names
     label = train_split.features.get("label")
     if label is None:
         return None
+    if "f1_binary" in recipe.evaluation.metrics and label.num_classes != 2:
+        raise RecipeError(
+            f"evaluation.metrics: 'f1_binary' is of the second of two labels, and data.train has {label.num_classes}: "
+            "choose 'f1'."
+        )
     wanted = recipe.model.get("num_labels", label.num_classes)
     if wanted < label.num_classes:
         raise RecipeError(f"model.num_labels: {wanted} is less than the {label.num_classes} labels of data.train.")
@@ -154,25 +206,37 @@ def label_names(recipe: Recipe, train_split: Any) -> list[str] | None:
 
 
 def build_model(
-    recipe: Recipe, tokenizer: PreTrainedTokenizerBase, labels: list[str] | None = None
+    recipe: Recipe,
+    tokenizer: PreTrainedTokenizerBase,
+    labels: list[str] | None = None,
+    start: Start | None = None,
 ) -> PreTrainedModel:
     """The recipe's model with fresh weights, which depend on the recipe's seed alone.
+
+    Args:
+        recipe: the recipe.
+        tokenizer: its tokenizer.
+        labels: the names of the labels, where it has any.
+        start: what `model.start_from` names: the configuration is then that one's, and `take_weights` its weights.
 
     Raises:
         RecipeError: when the tokenizer has more tokens than `model.vocab_size`, or a special token is missing.
     """
-    settings = {"vocab_size": len(tokenizer)} | model_settings(recipe)
+    if start is None:
+        settings = {"vocab_size": len(tokenizer)} | model_settings(recipe)
+    else:
+        settings = start_settings(recipe, start, tokenizer)
     if settings["vocab_size"] < len(tokenizer):
         raise RecipeError(
             f"model.vocab_size: {settings['vocab_size']} is less than the {len(tokenizer)} tokens of the tokenizer."
         )
     for name in ("pad_token_id", "bos_token_id", "eos_token_id"):
         settings.setdefault(name, getattr(tokenizer, name))
-    if recipe.task == "translation":
-        start = next((i for i in (settings["bos_token_id"], settings["pad_token_id"]) if i is not None), None)
-        settings.setdefault("decoder_start_token_id", start)
+    if recipe.model["type"] == "transformer":
+        first = next((i for i in (settings["bos_token_id"], settings["pad_token_id"]) if i is not None), None)
+        settings.setdefault("decoder_start_token_id", first)
         if settings["eos_token_id"] is None:
-            raise RecipeError("tokenizer.path: it has no end-of-sentence token, so no translation would end.")
+            raise RecipeError("tokenizer.path: it has no end-of-sentence token, so no text would end.")
     if labels is not None:
         labels = labels + [f"LABEL_{i}" for i in range(len(labels), settings.pop("num_labels", 0))]
         settings["id2label"] = dict(enumerate(labels))
@@ -182,8 +246,11 @@ def build_model(
     model = getattr(regard.modeling, MODEL_CLASSES[recipe.task, recipe.model["type"]])(config)
     if recipe.model.get("freeze_embeddings"):
         model.get_input_embeddings().weight.requires_grad_(False)
+    if recipe.task == QUESTION_ANSWERING:
+        model.config.question_answering = recipe_settings(recipe)
     if model.can_generate():
         model.generation_config = generation_settings(recipe, model)
+        model.generation_config.update(**({} if start is None else token_rules(start)))
     return model
 
 
@@ -195,7 +262,9 @@ def model_settings(recipe: Recipe) -> dict[str, Any]:
 
 
 def model_config(recipe: Recipe, settings: dict[str, Any] | None = None) -> PreTrainedConfig:
-    """The config of a recipe's model, by its `model_settings` where no others are given."""
+    """The config of a recipe's model, by its `model_settings` where no others are given, or of what it starts from."""
+    if settings is None and starts_from_weights(recipe):
+        return read_start(recipe).config
     return _config_class(recipe)(**model_settings(recipe) if settings is None else settings)
 
 
@@ -206,9 +275,13 @@ def _config_class(recipe: Recipe) -> type[PreTrainedConfig]:
 def longest_sequence(recipe: Recipe) -> int:
     """The most tokens that the recipe lets a sequence have."""
     data, new = recipe.data, recipe.evaluation.max_new_tokens
-    if recipe.task == "translation":
+    if recipe.task in WRITING:
         return max(data.max_source_length, data.max_target_length, new)
-    return data.max_length if recipe.task == "sequence-classification" else data.block_size
+    if recipe.task == DENOISING:
+        rates = data.noise_density, data.mean_span_length
+        return max(corrupted_lengths(longest_text(data.block_size, *rates), *rates))
+    read_whole = ("sequence-classification", "token-classification", QUESTION_ANSWERING)
+    return data.max_length if recipe.task in read_whole else data.block_size
 
 
 def generation_settings(recipe: Recipe, model: PreTrainedModel) -> GenerationConfig:
@@ -218,8 +291,10 @@ def generation_settings(recipe: Recipe, model: PreTrainedModel) -> GenerationCon
         for name in ("pad_token_id", "bos_token_id", "eos_token_id", "decoder_start_token_id")
     }
     settings = {name: value for name, value in ids.items() if value is not None}
-    if recipe.task == "translation":
+    if recipe.task in WRITING:
         settings |= {"num_beams": recipe.evaluation.num_beams}
+        if recipe.evaluation.no_repeat_ngram_size:
+            settings["no_repeat_ngram_size"] = recipe.evaluation.no_repeat_ngram_size
         if recipe.evaluation.num_beams > 1:
             settings["length_penalty"] = recipe.evaluation.length_penalty
     return GenerationConfig(max_new_tokens=recipe.evaluation.max_new_tokens, **settings)

@@ -18,17 +18,23 @@ from typing import Any
 from regard.train.sections import (
     BUILTIN_DATA,
     CONFIG_CLASSES,
+    DENOISING,
     EMBEDDING_KEYS,
+    FINE_TUNING_KEYS,
     HOLD_OUT,
     NUM_SPECIAL_TOKENS,
     PACKINGS,
+    QUESTION_ANSWERING,
     RESERVED_TRAINING_KEYS,
+    START_KEYS,
     TASKS,
     TOKENIZER_KINDS,
     VECTOR_MODEL_KEYS,
     VECTOR_TRAINING_KEYS,
+    WEIGHTLESS,
     WORD_SETS,
     WORD_VECTORS,
+    WRITING,
     DataSection,
     EvaluationSection,
     Recipe,
@@ -45,14 +51,34 @@ STRATEGIES_WITH_STATE = ("checkpoint", "all_checkpoints")  # of `hub_strategy`
 NOT_FOR_WORDS = {
     "data": (
         "target_language", "max_tokens_per_batch", "max_source_length", "max_target_length", "max_length",
-        "block_size", "packing", "mask_probability", "bpe_dropout",
+        "block_size", "packing", "mask_probability", "bpe_dropout", "label_all_pieces", "split_by", "split_seed",
     ),
     "evaluation": (
-        "num_beams", "length_penalty", "max_new_tokens", "batch_size", "average_checkpoints", "samples",
-        "group_references", "stride", "pseudo_perplexity_rows",
+        "num_beams", "length_penalty", "max_new_tokens", "no_repeat_ngram_size", "batch_size", "average_checkpoints",
+        "samples", "errors", "group_references", "stride", "pseudo_perplexity_rows",
     ),
 }  # fmt: skip
-SPECIAL_TOKENS_OF_TEXTS = {"translation": 1, "sequence-classification": 2}  # of a tokenizer trained for the task
+# Of a tokenizer trained for the task.
+SPECIAL_TOKENS_OF_TEXTS = {
+    "translation": 1,
+    "summarization": 1,
+    "sequence-classification": 2,
+    "token-classification": 2,
+}
+# The keys of `data` that bound what a model reads, and of tasks without any `block_size`.
+LENGTHS = {
+    "translation": ("max_source_length", "max_target_length"),
+    "summarization": ("max_source_length", "max_target_length"),
+    "sequence-classification": ("max_length",),
+    "token-classification": ("max_length",),
+    QUESTION_ANSWERING: ("max_length",),
+}
+# Keys that one task alone has.
+OF_ONE_TASK = {
+    "masked-lm": {"data": ("mask_share", "random_share", "whole_word_masking", "mask_seed")},
+    DENOISING: {"data": ("noise_density", "mean_span_length")},
+    QUESTION_ANSWERING: {"data": ("doc_stride",), "evaluation": ("max_answer_length",)},
+}
 
 
 def check_recipe(values: dict[str, Any]) -> Recipe:
@@ -77,9 +103,10 @@ def check_recipe(values: dict[str, Any]) -> Recipe:
 
     if values["task"] == WORD_VECTORS:
         _settle_words(values["tokenizer"], values["model"])
-    held_out = values["data"].get("validation")
-    if isinstance(held_out, int) and not isinstance(held_out, bool):
-        values["data"]["validation"] = str(held_out)  # data.validation=1000: so many rows of the training data
+    for key in ("validation", "test"):
+        held_out = values["data"].get(key)
+        if isinstance(held_out, int) and not isinstance(held_out, bool):
+            values["data"][key] = str(held_out)  # data.validation=1000: so many rows of the training data
     recipe = Recipe(
         name=values["name"],
         task=values["task"],
@@ -145,7 +172,8 @@ def _check_tokenizer(recipe: Recipe) -> None:
         return
     if tokenizer.vocab_size is None:
         raise RecipeError("tokenizer.vocab_size: null is for word vectors; a number is needed here.")
-    if tokenizer.path is not None:
+    starts = recipe.model.get("start_from") is not None
+    if tokenizer.path is not None or starts:
         _leave_out_what_a_tokenizer_settles(tokenizer)
     _check_choice(tokenizer.kind, TOKENIZER_KINDS, "tokenizer.kind")
     _check_least(tokenizer, "tokenizer", min_frequency=1, max_length=1, vocab_size=NUM_SPECIAL_TOKENS + 1)
@@ -159,7 +187,7 @@ def _check_tokenizer(recipe: Recipe) -> None:
 
     if tokenizer.max_texts is not None:
         _check_least(tokenizer, "tokenizer", max_texts=1)
-    elif recipe.data.streaming and tokenizer.path is None:
+    elif recipe.data.streaming and tokenizer.path is None and not starts:
         tokenizer.max_texts = STREAMED_TEXTS
 
 
@@ -178,7 +206,8 @@ def _leave_out_what_a_tokenizer_settles(tokenizer: TokenizerSection) -> None:
     others = [f.name for f in dataclasses.fields(plain) if getattr(tokenizer, f.name) != getattr(plain, f.name)]
     if others:
         names = ", ".join(f"tokenizer.{name}" for name in others)
-        logger.warning("The tokenizer is that of tokenizer.path, so these are not used: %s.", names)
+        place = "tokenizer.path" if tokenizer.path is not None else "model.start_from"
+        logger.warning("The tokenizer is that of %s, so these are not used: %s.", place, names)
     for name in others:
         setattr(tokenizer, name, getattr(plain, name))
 
@@ -190,8 +219,7 @@ def _check_data(recipe: Recipe) -> None:
     _check_choice(data.packing, PACKINGS, "data.packing")
     _check_least(data, "data", max_source_length=1, max_target_length=1, max_length=1, block_size=2)
     special = SPECIAL_TOKENS_OF_TEXTS.get(recipe.task, 0) + ("text_pair" in data.columns)
-    lengths = {"translation": ("max_source_length", "max_target_length"), "sequence-classification": ("max_length",)}
-    for name in lengths.get(recipe.task, ()):
+    for name in LENGTHS.get(recipe.task, ()):
         if getattr(data, name) <= special and recipe.tokenizer.path is None:
             raise RecipeError(
                 f"data.{name}: {getattr(data, name)} leaves no room for text beside the special tokens: at least "
@@ -205,9 +233,19 @@ def _check_data(recipe: Recipe) -> None:
         )
     if data.max_tokens_per_batch is not None:
         _check_least(data, "data", max_tokens_per_batch=1)
+    if data.max_train_examples is not None:
+        _check_least(data, "data", max_train_examples=1)
+        if task.roles == ("text",):
+            raise RecipeError(f"data.max_train_examples: {recipe.task} reads running text, which has no examples.")
+        if data.streaming:
+            raise RecipeError("data.max_train_examples are drawn from all, and data.streaming reads as they come.")
     if not 0 < data.mask_probability < 1:
         raise RecipeError(f"data.mask_probability: {data.mask_probability} is not between 0 and 1.")
     _check_bpe_dropout(recipe)
+    _check_objective(recipe)
+    _check_hold_out(recipe)
+    if data.label_all_pieces and recipe.task != "token-classification":
+        raise RecipeError(f"data.label_all_pieces is for the task token-classification, not for {recipe.task}.")
     if data.path is not None and data.path.startswith("builtin:"):
         _check_choice(data.path, BUILTIN_DATA, "data.path")
 
@@ -219,6 +257,65 @@ def _check_phrases(recipe: Recipe) -> None:
     for key, value in [*(("phrases", threshold) for threshold in data.phrases), ("phrase_delta", data.phrase_delta)]:
         if not value >= 0:
             raise RecipeError(f"data.{key}: {value} is not a number of at least 0.")
+
+
+def _check_objective(recipe: Recipe) -> None:
+    """What is masked or taken out of a text, and the windows of a context."""
+    from regard.train.denoising import longest_text, number_of_sentinels
+
+    data, tokenizer = recipe.data, recipe.tokenizer
+    for task, sections in OF_ONE_TASK.items():
+        for section, names in sections.items():
+            plain = {f.name: f.default for f in dataclasses.fields(getattr(recipe, section))}
+            for name in names:
+                if task != recipe.task and getattr(getattr(recipe, section), name) != plain[name]:
+                    raise RecipeError(f"{section}.{name} is for the task {task}, not for {recipe.task}: leave it out.")
+    for name in ("mask_share", "random_share"):
+        if not 0 <= getattr(data, name) <= 1:
+            raise RecipeError(f"data.{name}: {getattr(data, name)} is not a number from 0 to 1.")
+    if data.mask_share + data.random_share > 1:
+        raise RecipeError(
+            f"data.mask_share: {data.mask_share} and data.random_share: {data.random_share} are more than all of the "
+            "chosen tokens together."
+        )
+    if data.mask_seed is not None:
+        _check_least(data, "data", mask_seed=0)
+    if not 0 < data.noise_density < 1:
+        raise RecipeError(f"data.noise_density: {data.noise_density} is not between 0 and 1.")
+    if not 1 <= data.mean_span_length < math.inf:
+        raise RecipeError(f"data.mean_span_length: {data.mean_span_length} is not a number of at least 1.")
+    if recipe.task == DENOISING:
+        try:
+            longest_text(data.block_size, data.noise_density, data.mean_span_length)
+        except ValueError as error:
+            raise RecipeError(str(error)) from error
+        least = NUM_SPECIAL_TOKENS + number_of_sentinels(data) + (256 if tokenizer.kind == "byte-bpe" else 1)
+        if tokenizer.path is None and tokenizer.vocab_size < least:
+            raise RecipeError(
+                f"tokenizer.vocab_size: {tokenizer.vocab_size} is too small for {number_of_sentinels(data)} sentinels "
+                f"beside the rest: at least {least}."
+            )
+    _check_least(data, "data", doc_stride=0)
+    if recipe.task == QUESTION_ANSWERING:
+        _check_least(recipe.evaluation, "evaluation", max_answer_length=1)
+        if data.max_length - data.doc_stride < 5:  # three special tokens, one of the question and one to go on by
+            raise RecipeError(
+                f"data.doc_stride: windows that share {data.doc_stride} tokens do not go on where data.max_length is "
+                f"{data.max_length}: make it {max(0, data.max_length // 3)} or so."
+            )
+
+
+def _check_hold_out(recipe: Recipe) -> None:
+    data = recipe.data
+    _check_least(data, "data", split_seed=0)
+    held_out = [
+        f"data.{key}: '{value}'"
+        for key, value in (("validation", data.validation), ("test", data.test))
+        if isinstance(value, str) and HOLD_OUT.fullmatch(value)
+    ]
+    if data.streaming and (data.split_by is not None or any("test" in one for one in held_out)):
+        what = "data.split_by" if data.split_by is not None else held_out[-1]
+        raise RecipeError(f"{what} needs all rows in advance, and data.streaming reads them as they come.")
 
 
 def _check_bpe_dropout(recipe: Recipe) -> None:
@@ -241,7 +338,7 @@ def _check_bpe_dropout(recipe: Recipe) -> None:
 def _check_evaluation(recipe: Recipe) -> None:
     evaluation, fitting = recipe.evaluation, TASKS[recipe.task].metrics
     _check_least(evaluation, "evaluation", num_beams=1, max_new_tokens=1, batch_size=1)
-    _check_least(evaluation, "evaluation", average_checkpoints=0, samples=0)
+    _check_least(evaluation, "evaluation", average_checkpoints=0, samples=0, errors=0, no_repeat_ngram_size=0)
     if recipe.task == WORD_VECTORS and evaluation.metrics:
         raise RecipeError(
             f"evaluation.metrics: '{evaluation.metrics[0]}' does not fit word vectors: name files in "
@@ -270,9 +367,13 @@ def _check_evaluation(recipe: Recipe) -> None:
             )
     if "bleu_moses_lowercase" in evaluation.metrics:
         _check_moses_language(recipe.data.target_language)
-    if evaluation.group_references and recipe.task != "translation":
+    if evaluation.no_repeat_ngram_size and recipe.task not in WRITING:
         raise RecipeError(
-            f"evaluation.group_references: the task {recipe.task} has no references: it is translation's."
+            f"evaluation.no_repeat_ngram_size is for the tasks {' and '.join(WRITING)}, not for {recipe.task}."
+        )
+    if evaluation.group_references and recipe.task not in WRITING:
+        raise RecipeError(
+            f"evaluation.group_references: the task {recipe.task} has no references, as {' and '.join(WRITING)} have."
         )
     if evaluation.group_references and HOLD_OUT.fullmatch(recipe.data.validation or ""):
         raise RecipeError(
@@ -392,6 +493,7 @@ def _leave_out_what_is_not_trained(model: dict[str, Any]) -> None:
 
 
 def _check_training(recipe: Recipe) -> None:
+    from regard.train.fine_tuning_checks import check_fine_tuning
     from regard.train.muon import MUON, muon_options
 
     training, data, evaluation = recipe.training, recipe.data, recipe.evaluation
@@ -401,13 +503,14 @@ def _check_training(recipe: Recipe) -> None:
     if recipe.task == WORD_VECTORS:
         _check_vector_training(recipe)
         return
-    fields = _training_fields()
+    fields = _training_fields() | FINE_TUNING_KEYS
     _check_keys(training, fields, "training.", "argument")
     if training.get("optim") == MUON:  # ours, beside those of TrainingArguments
         fields = fields | {"optim": str, "optim_args": str | None}
     for key, value in training.items():
         typed = _typed(value, fields[key], f"training.{key}")
         training[key] = value if isinstance(value, int) else typed  # 800 steps stay 800, though the field says float
+    check_fine_tuning(recipe)
     if training.get("optim") == MUON:
         try:
             muon_options(training.get("optim_args"))
@@ -480,20 +583,23 @@ def state_stays_here(strategy: str) -> str:
 
 def _check_model(recipe: Recipe) -> None:
     tokenizer = recipe.tokenizer
-    config_class, hints = _config_fields(recipe.model["type"])
+    config_class, hints = config_fields(recipe.model["type"])
     if recipe.task == "sequence-classification":
         hints["num_labels"] = int  # a property of every config, not a field; taken from the data where it is not given
     fields = set(hints)
-    hints = (VECTOR_MODEL_KEYS if recipe.task == WORD_VECTORS else EMBEDDING_KEYS) | hints
+    hints = (VECTOR_MODEL_KEYS if recipe.task == WORD_VECTORS else EMBEDDING_KEYS | START_KEYS) | hints
     given = {key: value for key, value in recipe.model.items() if key != "type"}
     _check_keys(given, hints, "model.", "key")
     given = {key: _typed(value, hints[key], f"model.{key}") for key, value in given.items()}
-    if given.get("freeze_embeddings") and given.get("embeddings") is None:
+    begun = recipe.task != WORD_VECTORS and given.get("start_from") is not None
+    if given.get("freeze_embeddings") and given.get("embeddings") is None and not begun:
         raise RecipeError(
             "model.freeze_embeddings: true is for vectors that are there already: name them in model.embeddings."
         )
     recipe.model = {"type": recipe.model["type"], **given}
     given = {key: value for key, value in given.items() if key in fields}
+    if begun:  # what the weights have settled is compared with them when they are read
+        given = {key: value for key, value in given.items() if key in WEIGHTLESS}
     if tokenizer.path is None and given.get("vocab_size", tokenizer.vocab_size) != tokenizer.vocab_size:
         raise RecipeError(
             f"model.vocab_size: {given['vocab_size']} differs from tokenizer.vocab_size, {tokenizer.vocab_size}: "
@@ -510,11 +616,8 @@ def _check_model(recipe: Recipe) -> None:
     if recipe.model["type"] == "word2vec":
         _leave_out_what_is_not_trained(recipe.model)
     if getattr(config, "position_embedding_type", None) == "learned" and "max_position_embeddings" in given:
-        keys = {
-            "translation": ("data.max_source_length", "data.max_target_length", "evaluation.max_new_tokens"),
-            "sequence-classification": ("data.max_length",),
-        }.get(recipe.task, ("data.block_size",))
-        for key in keys:
+        keys = [f"data.{name}" for name in LENGTHS.get(recipe.task, ("block_size",))]
+        for key in [*keys, "evaluation.max_new_tokens"] if recipe.task in WRITING else keys:
             section, name = key.split(".")
             length = getattr(getattr(recipe, section), name)
             if length > config.max_position_embeddings:
@@ -530,7 +633,7 @@ def _training_fields() -> dict[str, Any]:
     return {f.name: f.type for f in dataclasses.fields(TrainingArguments) if f.init}
 
 
-def _config_fields(model_type: str) -> tuple[type, dict[str, Any]]:
+def config_fields(model_type: str) -> tuple[type, dict[str, Any]]:
     """The config class of a model type, and the types of the fields that it and its bases in `regard` declare."""
     from transformers import PreTrainedConfig
 

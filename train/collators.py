@@ -18,8 +18,9 @@ import torch
 from torch import Tensor
 from transformers import PreTrainedModel, PreTrainedTokenizerBase, TrainerCallback
 
+from regard.train.denoising import SpanCorruption
 from regard.train.masking import IGNORED, TokenMasker, mask_tokens
-from regard.train.sections import Recipe
+from regard.train.sections import DENOISING, QUESTION_ANSWERING, WRITING, Recipe
 from regard.train.subword_dropout import SubwordDropout
 
 Example = dict[str, Any]
@@ -46,13 +47,19 @@ def collator_for(
         dropout = SubwordDropout.of(tokenizer, data.bpe_dropout)
         limits = data.max_source_length, data.max_target_length
         return ResegmentingCollator(tokenizer.pad_token_id, dropout, seed, *limits)
-    if recipe.task == "translation":
+    if recipe.task in WRITING:
         return Seq2SeqCollator(tokenizer.pad_token_id)
     if recipe.task == "causal-lm":
         return CausalLMCollator(tokenizer.pad_token_id)
     if recipe.task == "masked-lm":
-        masker = TokenMasker.of(tokenizer, data.mask_probability)
-        return MaskedLMCollator(tokenizer.pad_token_id, masker, seed=seed)
+        masker = TokenMasker.of(tokenizer, data)
+        return MaskedLMCollator(tokenizer.pad_token_id, masker, seed if data.mask_seed is None else data.mask_seed)
+    if recipe.task == DENOISING:
+        return DenoisingCollator(tokenizer.pad_token_id, SpanCorruption.of(tokenizer, data), seed)
+    if recipe.task == QUESTION_ANSWERING:
+        return QuestionCollator(tokenizer.pad_token_id)
+    if recipe.task == "token-classification":
+        return TaggingCollator(tokenizer.pad_token_id)
     return ClassificationCollator(tokenizer.pad_token_id)
 
 
@@ -189,7 +196,8 @@ class MaskedLMCollator(EpochCollator):
         if "labels" in examples[0]:
             labels = rows_of(examples, "labels")
         else:
-            inputs, labels = self.masked(inputs)
+            inside = rows_of(examples, "inside") if "inside" in examples[0] else None  # of whole words
+            inputs, labels = self.masked(inputs, inside)
         batch = {
             "input_ids": padded(inputs, self.pad_token_id, self.multiple),
             "labels": padded(labels, IGNORED, self.multiple),
@@ -197,12 +205,16 @@ class MaskedLMCollator(EpochCollator):
         add_mask_where_padded(batch, inputs, self.multiple)
         return batch
 
-    def masked(self, inputs: list[np.ndarray]) -> tuple[list[np.ndarray], list[np.ndarray]]:
+    def masked(
+        self, inputs: list[np.ndarray], inside: list[np.ndarray] | None = None
+    ) -> tuple[list[np.ndarray], list[np.ndarray]]:
         ends = np.cumsum([len(row) for row in inputs])
         ids = np.concatenate(inputs)
         key = hashlib.blake2b(ids.tobytes() + ends.tobytes(), digest_size=8).digest()
         generator = np.random.default_rng([self.seed, self.epoch, int.from_bytes(key, "little")])
-        masked, labels = mask_tokens(ids, self.masker, generator)
+        masked, labels = mask_tokens(
+            ids, self.masker, generator, None if inside is None else np.concatenate(inside) > 0
+        )
         return np.split(masked, ends[:-1]), np.split(labels, ends[:-1])
 
 
@@ -225,6 +237,52 @@ class ClassificationCollator:
         if "labels" in examples[0]:
             batch["labels"] = torch.tensor([example["labels"] for example in examples])
         return batch
+
+
+class DenoisingCollator(EpochCollator, Seq2SeqCollator):
+    """A `Seq2SeqCollator` of texts whose spans are taken out anew each time, in rows that have a number, `row`; rows
+    that come with `labels` (evaluation) are corrupted already.
+
+    How a row is corrupted is a function of (seed, epoch, row) alone. A stream, which knows no epochs, says in `epoch`
+    how often it has begun anew.
+    """
+
+    def __init__(
+        self, pad_token_id: int, corruption: SpanCorruption, seed: int, pad_to_multiple_of: int | None = None
+    ) -> None:
+        EpochCollator.__init__(self)
+        Seq2SeqCollator.__init__(self, pad_token_id, pad_to_multiple_of)
+        self.corruption = corruption
+        self.seed = seed
+
+    def __call__(self, features: Features) -> dict[str, Tensor]:
+        epoch = self.epoch
+        return super().__call__([one if "labels" in one else self.corrupt(one, epoch) for one in flat(features)])
+
+    def corrupt(self, example: Example, epoch: int) -> Example:
+        generator = np.random.default_rng([self.seed, example.get("epoch", epoch), example["row"]])
+        inputs, labels = self.corruption.corrupt(np.asarray(example["input_ids"], np.int64), generator)
+        return {"input_ids": inputs, "labels": labels}
+
+
+class QuestionCollator(ClassificationCollator):
+    """A `ClassificationCollator` of windows, with `start_positions` and `end_positions` (B,) in place of labels."""
+
+    def __call__(self, features: Features) -> dict[str, Tensor]:
+        examples = flat(features)
+        batch = super().__call__(examples)
+        names = [name for name in ("start_positions", "end_positions") if name in examples[0]]
+        return batch | {name: torch.tensor([example[name] for example in examples]) for name in names}
+
+
+class TaggingCollator(ClassificationCollator):
+    """A `ClassificationCollator` with `labels` (B, T), -100 on pads, whatever label has the number 0."""
+
+    def __call__(self, features: Features) -> dict[str, Tensor]:
+        examples = flat(features)
+        labels = rows_of(examples, "labels")
+        inputs = [{name: value for name, value in example.items() if name != "labels"} for example in examples]
+        return super().__call__(inputs) | {"labels": padded(labels, IGNORED, self.multiple)}
 
 
 # --- parts -----------------------------------------------------------------------------------------------------------

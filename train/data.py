@@ -1,14 +1,18 @@
 """From a recipe's `data` section to splits whose columns are named by their role.
 
-    load_splits(data, task)                     rows: source, target | text | text, [text_pair], label
+    load_splits(data, task)                     rows: source, target | text | text, [text_pair], label | tokens, tags |
+                                                question, context, answer, answer_start
     prepare_splits(splits, recipe, tokenizer)   examples: input_ids, labels, ... (in `regard.train.preprocessing`)
 
 A split is a local file (`my.tsv`), a split of the data set that `data.path` names (`train`), or, for
-`data.validation`, rows held out of the training data (`5%`, `1000`, `5%, at most 1000`), always the same ones.
+`data.validation` and `data.test`, rows held out of the training data (`5%`, `1000`, `5%, at most 1000`), always the
+same ones.
 """
 
 import difflib
 import hashlib
+import json
+import logging
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -16,20 +20,26 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-from datasets import ClassLabel, Dataset, Features, IterableDataset, Value, load_dataset
+from datasets import ClassLabel, Dataset, Features, IterableDataset, List, Value, load_dataset
 from datasets.exceptions import DatasetGenerationError
 
+from regard.train.answers import right_answers
 from regard.train.fingerprints import fingerprint
+from regard.train.hold_out import hold_out
 from regard.train.preprocessing import DataReport, SplitReport, prepare_splits
 from regard.train.readers import ENDS, OTHER_KINDS, SUFFIXES, TEXT, columns_of, local_file, read_rows
-from regard.train.sections import HOLD_OUT, TASKS, DataSection
+from regard.train.sections import HOLD_OUT, TASKS, DataSection, Recipe
+from regard.train.subset import first_examples
 
 __all__ = ["DataReport", "SplitReport", "load_splits", "prepare_splits"]
+
+logger = logging.getLogger(__name__)
 
 Splits = dict[str, Dataset | IterableDataset]
 
 BUILTIN_SPLITS = ("train", "validation", "test")
+GROUP = "group"  # the column that data.split_by names, until the rows are held out
+LABELS = ("label", "tags")  # roles whose values become numbers
 
 
 @dataclass(frozen=True)
@@ -45,31 +55,38 @@ class Source:
 
     @property
     def is_hold_out(self) -> bool:
-        return self.field == "data.validation" and HOLD_OUT.fullmatch(self.value) is not None
+        return self.field in ("data.validation", "data.test") and HOLD_OUT.fullmatch(self.value) is not None
 
 
 def load_splits(
-    data: DataSection, task: str, only: Collection[str] | None = None, labels: list[str] | None = None
+    data: DataSection,
+    task: str,
+    only: Collection[str] | None = None,
+    labels: list[str] | None = None,
+    seed: int = 42,
 ) -> Splits:
     """Loads what the recipe names, checked, with columns named by role.
 
     Held out are the last rows for language models, whose text is one stretch; of a stream the first rows; and else
-    rows drawn by a fixed seed.
+    rows, or with `data.split_by` groups of rows, drawn by `data.split_seed`.
 
     Args:
         data: the section of the recipe.
         task: one of `regard.train.sections.TASKS`.
         only: load these splits alone, all by default.
-        labels: the names of the labels, those of the training split by default.
+        labels: the names of the labels or tags, those of the training split by default.
+        seed: by which `data.max_train_examples` are drawn.
 
     Returns:
         "train", "validation" and "test", or "test:<name>" for each of several test sets: those that the recipe names.
-        Labels are a `ClassLabel` whose names are the distinct labels of the training split, sorted. Text files give
-        the further column `ends_document`. With `data.streaming` the training split is an iterable data set.
+        Labels are a `ClassLabel` whose names are the distinct labels of the training split, sorted; tags are a list
+        of them, one for each of the words in `tokens`. Text files give the further column `ends_document`. With
+        `data.streaming` the training split is an iterable data set.
 
     Raises:
         ValueError: one sentence that names the field and what is wrong: a file or column that is not there, an empty
-            file, a malformed line, a missing value, a wrong type, an unknown label, a Hub that does not answer.
+            file, a malformed line, a missing value, a wrong type, an unknown label, words and tags that are not as
+            many, a Hub that does not answer.
     """
     if task == "masked-lm" and data.packing == "documents":
         raise ValueError("data.packing: 'documents' is for causal-lm; masked-lm takes 'blocks'.")
@@ -78,24 +95,39 @@ def load_splits(
     if unknown := [role for role in columns if role not in roles]:
         raise ValueError(f"data.columns: there is no role '{unknown[0]}' in {task}; the roles are {_quoted(roles)}.")
     sources = _sources(data)
-    hold_out = sources.pop("validation") if "validation" in sources and sources["validation"].is_hold_out else None
+    wanted = {key: sources.pop(key).value for key, source in dict(sources).items() if source.is_hold_out}
     names = data.split_names() if only is None else only
-    holds_out = hold_out is not None and not {"train", "validation"}.isdisjoint(names)
+    holds_out = bool(wanted) and not {"train", *wanted}.isdisjoint(names)
     sources = {key: source for key, source in sources.items() if key in names or (key == "train" and holds_out)}
-    for source in sources.values():
-        _check_source(source, data, task, columns)
-    if "label" in columns and labels is None:
-        labels = _label_names(_sources(data)["train"], data, columns["label"])
-    splits = {key: _load(source, data, columns, labels) for key, source in sources.items()}
-    if holds_out:
-        if data.streaming:
-            splits |= _held_out_of_stream(splits["train"], hold_out)
-        else:
-            splits |= _held_out(splits["train"], hold_out, ordered=TASKS[task].roles == ("text",))
+    grouped = {GROUP: data.split_by} if holds_out and data.split_by is not None else {}
+    wanted_columns = {key: columns | (grouped if key == "train" else {}) for key in sources}
+    for key, source in sources.items():
+        _check_source(source, data, task, wanted_columns[key])
+    labelled = next((role for role in LABELS if role in columns), None)
+    if labelled is not None and labels is None:
+        labels = _label_names(_sources(data)["train"], data, columns[labelled], several=labelled == "tags")
+        if labelled == "tags":
+            labels += _tags_not_trained(sources, data, columns["tags"], labels)
+    splits = {key: _load(source, data, wanted_columns[key], labels) for key, source in sources.items()}
+    if holds_out and data.streaming:
+        splits |= _held_out_of_stream(splits["train"], wanted["validation"])
+    elif holds_out:
+        groups = splits["train"][GROUP][:] if grouped else None
+        rows = splits["train"].remove_columns(list(grouped))
+        ordered = TASKS[task].roles == ("text",)
+        splits |= hold_out(rows, wanted, ordered=ordered, seed=data.split_seed, groups=groups)
+    if "train" in names and data.max_train_examples is not None:
+        splits["train"] = first_examples(splits["train"], data.max_train_examples, seed)
     for key, split in splits.items():
         if key != "train" and isinstance(split, IterableDataset):  # evaluations are repeated, and their data is small
             splits[key] = Dataset.from_list(list(split), features=split.features)
     return {key: splits[key] for key in names}
+
+
+def data_seed(recipe: Recipe) -> int:
+    """By which examples are drawn."""
+    seed = recipe.training.get("data_seed")
+    return recipe.training.get("seed", 42) if seed is None else seed
 
 
 # --- which data ------------------------------------------------------------------------------------------------------
@@ -130,6 +162,8 @@ def _check_source(source: Source, data: DataSection, task: str, columns: Mapping
     if not file.is_file():
         raise ValueError(f"{source.field}: the file {file} does not exist (seen from {Path.cwd()}).")
     if file.suffix.lower() == ".txt":
+        if data.split_by is not None and source.field == "data.train":
+            raise ValueError(f"data.split_by: {file} is a text without columns, such as '{data.split_by}'.")
         if TASKS[task].roles != ("text",):
             raise ValueError(
                 f"{source.field}: {file} is a text without columns, and {task} needs {_quoted(TASKS[task].roles)}: "
@@ -149,6 +183,12 @@ def _looks_like_a_file(value: str) -> bool:
 
 
 def _check_columns(source: Source, columns: Mapping[str, str], present: list[str], has_header: bool = False) -> None:
+    group = columns.get(GROUP)
+    columns = {role: column for role, column in columns.items() if role != GROUP}
+    if group is not None and group not in present and group.partition(".")[0] not in present:
+        raise ValueError(
+            f"data.split_by: there is no column '{group}' in {source.value}, whose columns are {_quoted(present)}."
+        )
     missing = [c for c in columns.values() if c not in present and c.partition(".")[0] not in present]
     if not missing:
         return
@@ -184,7 +224,15 @@ def _quoted(names: Iterable[str]) -> str:
 
 
 def _load(source: Source, data: DataSection, columns: dict[str, str], labels: list[str] | None) -> Any:
-    features = Features({role: ClassLabel(names=labels) if role == "label" else Value("string") for role in columns})
+    classes = Value("string") if labels is None else ClassLabel(names=labels)  # without labels there is no such role
+    kinds = {
+        "label": classes,
+        "tags": List(classes),
+        "tokens": List(Value("string")),
+        "answer": List(Value("string")),
+        "answer_start": List(Value("int32")),
+    }
+    features = Features({role: kinds.get(role, Value("string")) for role in columns})
     if source.file is not None:
         return _load_file(source, data, columns, features)
     return _load_named(source, data, columns, features)
@@ -217,7 +265,7 @@ def _load_named(source: Source, data: DataSection, columns: dict[str, str], feat
         present = list(dataset.features or next(iter(dataset), {}))
         _check_columns(source, columns, present)
         where = f"{data.path}, split '{source.value}', row"
-        given = (dataset.features or {}).get(columns.get("label"))
+        given = _stated((dataset.features or {}).get(columns.get("label", columns.get("tags"))))
 
         def rename(row: dict[str, Any], index: int) -> dict[str, Any]:
             return _to_roles(row, f"{where} {index + 1}", columns, features, given)
@@ -255,22 +303,52 @@ def _to_roles(
     row: Mapping[str, Any], place: str, columns: Mapping[str, str], features: Features, given: Any = None
 ) -> dict[str, Any]:
     """A row with its columns named by role, checked; `given` is the label's feature where the data set states one."""
-    example = {}
+    example: dict[str, Any] = {}
     for role, column in columns.items():
         value = _pick(row, column, place)
         if role == "label":
-            names = features[role].names
-            label = _label_text(value, column, place, given)
-            if label not in names:
-                raise ValueError(
-                    f"{place}: the label '{label}' in column '{column}' is not among those of data.train, which are "
-                    f"{_quoted(names[:20])}{'' if len(names) <= 20 else ', ...'}."
-                )
-            value = names.index(label)
-        elif role != ENDS and not isinstance(value, str):
+            value = _label_number(_label_text(value, column, place, given), features[role].names, column, place)
+        elif role == "tokens":
+            value = row_items(value, column, place)
+            if wrong := [word for word in value if not isinstance(word, str)]:
+                raise ValueError(f"{place}: column '{column}' holds {_kind(wrong[0])} where a word is wanted.")
+        elif role == "tags":
+            names = features[role].feature.names
+            tags = [_label_text(one, column, place, given) for one in row_items(value, column, place)]
+            value = [_label_number(tag, names, column, place) for tag in tags]
+        elif role == GROUP:
+            value = json.dumps(value, sort_keys=True, default=str)
+        elif role not in (ENDS, "answer", "answer_start") and not isinstance(value, str):
             raise ValueError(f"{place}: column '{column}' holds {_kind(value)} where text is wanted.")
         example[role] = value
+    if "answer" in example:
+        given = example["answer"], example["answer_start"]
+        example["answer"], example["answer_start"] = right_answers(example["context"], *given, place)
+    words, marks = len(example.get("tokens", ())), len(example.get("tags", ()))
+    if words != marks:
+        raise ValueError(
+            f"{place}: {words} words in column '{columns['tokens']}' and {marks} tags in column '{columns['tags']}', "
+            "and each word has one."
+        )
     return example
+
+
+def row_items(value: Any, column: str, place: str) -> list[Any]:
+    """The words or tags of a row: a list or, in a table's cell, what white space parts."""
+    if isinstance(value, str):
+        return value.split()
+    if not isinstance(value, list):
+        raise ValueError(f"{place}: column '{column}' holds {_kind(value)} where a list is wanted.")
+    return value
+
+
+def _label_number(label: str, names: list[str], column: str, place: str) -> int:
+    if label not in names:
+        raise ValueError(
+            f"{place}: the label '{label}' in column '{column}' is not among those of data.train, which are "
+            f"{_quoted(names[:20])}{'' if len(names) <= 20 else ', ...'}."
+        )
+    return names.index(label)
 
 
 def _pick(row: Mapping[str, Any], column: str, place: str) -> Any:
@@ -295,15 +373,53 @@ def _kind(value: Any) -> str:
 # --- labels ----------------------------------------------------------------------------------------------------------
 
 
-def _label_names(source: Source, data: DataSection, column: str) -> list[str]:
-    """The distinct labels of the training data: whole numbers in their order, names in the alphabet's."""
+def _stated(feature: Any) -> Any:
+    """The `ClassLabel` of a column of labels or of lists of them, where the data set states one."""
+    return getattr(feature, "feature", feature)
+
+
+def _label_names(source: Source, data: DataSection, column: str, several: bool = False) -> list[str]:
+    """The distinct labels of the training data: whole numbers in their order, names in the alphabet's. With `several`
+    each row has a list of them."""
+    found = _labels_found(source, data, column, several)
+    if isinstance(found, list):
+        return found
+    if not found:
+        raise ValueError(f"{source.field}: there is no label in column '{column}'.")
+    if len(found) < 2:
+        raise ValueError(
+            f"{source.field}: every label in column '{column}' is '{min(found)}': there is nothing to learn."
+        )
+    if all(re.fullmatch(r"-?\d+", label) for label in found):
+        return sorted(found, key=int)
+    return sorted(found)
+
+
+def _tags_not_trained(sources: Mapping[str, Source], data: DataSection, column: str, trained: list[str]) -> list[str]:
+    """Rare tags can be in a test set alone: they are labels too, which no model learns, and so are missed."""
+    others: dict[str, None] = {}
+    for source in (source for key, source in sources.items() if key != "train"):
+        found = sorted(set(_labels_found(source, data, column, several=True)) - set(trained))
+        if found:
+            logger.warning("%s: data.train has no %s, so these tags will be missed.", source.field, _quoted(found))
+        others |= dict.fromkeys(found)
+    return list(others)
+
+
+def _labels_found(source: Source, data: DataSection, column: str, several: bool) -> list[str] | set[str]:
+    """The names that a data set states, in their order, or else those that its rows have."""
+
+    def labels(row: Mapping[str, Any], place: str) -> list[str]:
+        value = _pick(row, column, place)
+        return [_label_text(one, column, place) for one in (row_items(value, column, place) if several else [value])]
+
     with _named(source):
         if source.file is not None:
             rows: Any = read_rows(source.file)
-            found = {_label_text(_pick(row, column, place), column, place) for place, row in rows}
+            return {label for place, row in rows for label in labels(row, place)}
         else:
             dataset = _open_split(source, data)
-            given = (dataset.features or {}).get(column)
+            given = _stated((dataset.features or {}).get(column))
             if isinstance(given, ClassLabel):
                 return list(given.names)
             if data.streaming:
@@ -314,14 +430,7 @@ def _label_names(source: Source, data: DataSection, column: str) -> list[str]:
             _check_columns(source, {"label": column}, dataset.column_names)
             place = f"{data.path}, split '{source.value}', row"
             rows = enumerate(dataset.select_columns([column.partition(".")[0]]), 1)
-            found = {_label_text(_pick(row, column, f"{place} {n}"), column, f"{place} {n}") for n, row in rows}
-    if len(found) < 2:
-        raise ValueError(
-            f"{source.field}: every label in column '{column}' is '{min(found)}': there is nothing to learn."
-        )
-    if all(re.fullmatch(r"-?\d+", label) for label in found):
-        return sorted(found, key=int)
-    return sorted(found)
+            return {label for n, row in rows for label in labels(row, f"{place} {n}")}
 
 
 def _label_text(value: Any, column: str, place: str, given: Any = None) -> str:
@@ -342,29 +451,12 @@ def _label_text(value: Any, column: str, place: str, given: Any = None) -> str:
 # --- holding out -----------------------------------------------------------------------------------------------------
 
 
-def _held_out(train: Dataset, source: Source, ordered: bool) -> Splits:
-    share, limit, number = HOLD_OUT.fullmatch(source.value).groups()
-    count = int(number) if number else max(1, round(len(train) * float(share) / 100))
-    count = min(count, int(limit or count))
-    if not 0 < count < len(train):
-        raise ValueError(
-            f"data.validation: '{source.value}' of the {len(train)} rows of data.train leaves one side empty."
-        )
-    rows = np.arange(len(train)) if ordered else np.random.default_rng(0).permutation(len(train))
-    parts = {"train": np.sort(rows[:-count]), "validation": np.sort(rows[-count:])}
-    for name, indices in parts.items():
-        parts[name] = train.select(
-            indices, new_fingerprint=fingerprint(train._fingerprint, "held out", name, count, ordered)
-        )
-    return parts
-
-
-def _held_out_of_stream(train: IterableDataset, source: Source) -> Splits:
+def _held_out_of_stream(train: IterableDataset, value: str) -> Splits:
     """The first rows, whatever the order: where a stream ends is not known."""
-    _, _, number = HOLD_OUT.fullmatch(source.value).groups()
+    _, _, number = HOLD_OUT.fullmatch(value).groups()
     if not int(number or 0):
         raise ValueError(
-            f"data.validation: '{source.value}' holds a share of data.train out, whose length is not known with "
+            f"data.validation: '{value}' holds a share of data.train out, whose length is not known with "
             "data.streaming: name a file, a split, or a number of rows."
         )
     rest = train.skip(int(number))

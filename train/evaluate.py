@@ -6,26 +6,39 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
+import torch
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
+from regard.evaluation.baselines import first_sentence, first_words
 from regard.evaluation.generation import generate_text, load_run, translate
 from regard.evaluation.likelihood import perplexity, pseudo_log_likelihood
-from regard.evaluation.metrics import TEXT_METRICS, get_metric
+from regard.evaluation.metrics import OF_A_LANGUAGE, TEXT_METRICS, get_metric
 from regard.train.callbacks import quiet_libraries
 from regard.train.collators import collator_for
-from regard.train.data import load_splits, prepare_splits
+from regard.train.data import data_seed, load_splits, prepare_splits
+from regard.train.errors import LABELLING, label_report, write_errors
 from regard.train.masking import IGNORED
 from regard.train.measure import EvaluationBatches, has_vocabulary_head, measure
+from regard.train.preprocessing import mean_words
+from regard.train.questions import questions_of, read_questions
 from regard.train.recipe import load_recipe
 from regard.train.records import METRICS, holds_vectors, read_json, write_json
-from regard.train.sections import DataSection, EvaluationSection, Recipe
+from regard.train.sections import DENOISING, QUESTION_ANSWERING, WRITING, DataSection, EvaluationSection, Recipe
+from regard.train.tagging import LOST, word_tags
 
-SETTINGS = ("num_beams", "length_penalty", "max_new_tokens", "batch_size")
+SETTINGS = ("num_beams", "length_penalty", "max_new_tokens", "no_repeat_ngram_size", "batch_size")
+NO_ANSWER = "(no answer)"  # a sample's
+NO_TAG = "–"  # a sample's, of a word that was cut off
 AS_EVALUATION = "evaluated:"  # the training split is then laid out as an evaluation split is
 
 
 def evaluate_run(
-    run: str | os.PathLike[str], split: str | None = None, overrides: Sequence[str] = (), **settings: Any
+    run: str | os.PathLike[str],
+    split: str | None = None,
+    overrides: Sequence[str] = (),
+    *,
+    errors: int | None = None,
+    **settings: Any,
 ) -> dict[str, dict[str, Any]]:
     """Measures a run on its recipe's data, as the end of its training did. Only what is measured is read.
 
@@ -36,7 +49,10 @@ def evaluate_run(
         run: the run's folder.
         split: one split ("validation", "test", "test:<name>" or the name alone, "train"); all but "train" by default.
         overrides: other data, as `key=value` pairs such as `data.test.mine=my.tsv`.
-        settings: what differs from the recipe's: `num_beams`, `length_penalty`, `max_new_tokens`, `batch_size`.
+        errors: of a run that labels texts or words, the confusions of its labels and so many errors, those of which
+            the model was surest first: they are under "errors" in the measures of each split.
+        settings: what differs from the recipe's: `num_beams`, `length_penalty`, `max_new_tokens`,
+            `no_repeat_ngram_size`, `batch_size`.
 
     Returns:
         The measures of each split. Where all splits were measured by the recipe's settings, `metrics.json` is brought
@@ -50,31 +66,64 @@ def evaluate_run(
 
         if split is not None:
             raise ValueError(f"'{run}' holds word vectors, which have no split '{split}': they have test sets.")
+        if errors is not None:
+            raise ValueError(f"'{run}' holds word vectors, which label nothing that could be wrong.")
         return evaluate_vectors_at(run, overrides, **settings)
     check_settings(settings)
+    if errors is not None and errors < 0:
+        raise ValueError(f"errors={errors} is less than 0.")
     if others := [text for text in overrides if not text.startswith("data.")]:
         raise ValueError(f"'{others[0]}' is no data to evaluate on, such as data.test.mine=my.tsv.")
     with quiet_libraries():
-        return _evaluate_run(run, split, overrides, settings)
+        return _evaluate_run(run, split, overrides, settings, errors)
 
 
 def _evaluate_run(
-    run: str | os.PathLike[str], split: str | None, overrides: Sequence[str], settings: dict[str, Any]
+    run: str | os.PathLike[str],
+    split: str | None,
+    overrides: Sequence[str],
+    settings: dict[str, Any],
+    errors: int | None,
 ) -> dict[str, Any]:
     recipe = load_recipe(run, overrides)
+    if errors is not None and recipe.task not in LABELLING:
+        raise ValueError(f"The run '{run}' gives no labels that could be wrong: its task is {recipe.task}.")
     recipe.evaluation = dataclasses.replace(recipe.evaluation, **settings)
     chosen = chosen_splits(recipe.data, split)
     model, tokenizer = load_run(run)
-    classes = sorted(model.config.id2label.items()) if recipe.task == "sequence-classification" else []
-    splits = load_splits(recipe.data, recipe.task, chosen, [label for _, label in classes] or None)
-    results = {}
+    labels = [model.config.id2label[i] for i in range(model.config.num_labels)] if recipe.task in LABELLING else None
+    splits = load_splits(recipe.data, recipe.task, chosen, labels, data_seed(recipe))
+    lead = lead_words(run, recipe) if recipe.task == "summarization" else None
+    results, reports = {}, {}
+    number = recipe.evaluation.errors if errors is None else errors
     for name in chosen:
         prepared, words = prepare_split(name, splits[name], recipe, tokenizer)
-        results[name], _ = evaluate_split(model, tokenizer, recipe, prepared, words)
+        results[name], predictions = evaluate_split(model, tokenizer, recipe, prepared, words, lead)
+        if recipe.task in LABELLING:
+            reports[name] = label_report(model, tokenizer, recipe, splits[name], prepared, predictions, number)
     records = Path(run) / METRICS
     if split is None and not overrides and not settings and records.is_file():
         write_json(records, read_json(records) | {"evaluation": results})
+        if reports:
+            write_errors(run, reports)
+    if errors is not None:
+        results = {name: measures | {"errors": reports[name]} for name, measures in results.items()}
     return results
+
+
+def lead_words(run: str | os.PathLike[str], recipe: Recipe) -> int:
+    """How many words of a document the lead baseline takes: as many as a summary to train on has, on average."""
+    records = Path(run) / METRICS
+    recorded = read_json(records).get("data", {}).get("train", {}) if records.is_file() else {}
+    mean = recorded.get("mean_target_words")
+    if mean is None:
+        train = load_splits(recipe.data, recipe.task, ["train"], seed=data_seed(recipe))["train"]
+        mean = mean_words(row["target"] for row in train)
+    return rounded(mean)
+
+
+def rounded(mean: float) -> int:
+    return max(1, round(mean))
 
 
 def check_settings(settings: Iterable[str]) -> None:
@@ -113,13 +162,20 @@ def evaluate_split(
     recipe: Recipe,
     dataset: Any,
     words: int | None = None,
+    lead: int | None = None,
 ) -> tuple[dict[str, Any], list | None]:
-    """Loss and metrics of a model on a prepared split, and its translations (of each of its `items`) or predicted
-    classes. `words` is the length of the split's text, for `word_perplexity`."""
+    """Loss and metrics of a model on a prepared split, and what it predicted: texts (for each of its `items`), numbers
+    of classes, or the tags of each sentence.
+
+    Args:
+        words: the length of the split's text, for `word_perplexity`.
+        lead: the words that the lead baseline of a summarizer takes; the measures then hold its `baselines`.
+    """
     evaluation = recipe.evaluation
-    classifies = recipe.task == "sequence-classification"
+    if recipe.task == QUESTION_ANSWERING:
+        return _answers(model, tokenizer, recipe, dataset)
     batches = EvaluationBatches(dataset, evaluation.batch_size, collator_for(recipe, tokenizer, model))
-    result = measure(model, batches, model.device, predict=classifies)
+    result = measure(model, batches, model.device, predict=recipe.task in LABELLING)
     measures: dict[str, Any] = {"loss": result.loss}
     if has_vocabulary_head(model):
         measures["perplexity"] = result.perplexity
@@ -130,16 +186,76 @@ def evaluate_split(
     if "pseudo_perplexity" in evaluation.metrics:
         measures["pseudo_perplexity"] = pseudo_perplexity(model, tokenizer, dataset, evaluation)
     predictions, references, metrics = None, None, []
-    if classifies:
+    if recipe.task == "sequence-classification":
         metrics = evaluation.metrics
         predictions, references = result.predictions.tolist(), result.labels.tolist()
-    elif recipe.task == "translation" and (metrics := [m for m in evaluation.metrics if m in TEXT_METRICS]):
+    elif recipe.task == "token-classification":
+        metrics = evaluation.metrics
+        predictions, references = tags_of(dataset, result.predictions, result.labels)
+        measures["lost_words"] = sum(row.count(LOST) for row in predictions)
+    elif recipe.task in WRITING and (metrics := [m for m in evaluation.metrics if m in TEXT_METRICS]):
         sources, references = items(recipe, dataset)
-        predictions = translate(model, tokenizer, sources, **generation(evaluation))
-    for name in metrics:
-        options = {"language": recipe.data.target_language} if name == "bleu_moses_lowercase" else {}
-        measures |= get_metric(name).compute(predictions=predictions, references=references, **options)
+        predictions = write(model, tokenizer, recipe, sources)
+    measures |= compute_metrics(metrics, predictions, references, recipe)
+    if lead is not None and predictions is not None:
+        measures["baselines"] = {
+            name: compute_metrics(metrics, texts, references, recipe, signed=False)
+            for name, texts in summary_baselines(sources, lead).items()
+        }
     return measures, predictions
+
+
+def _answers(
+    model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, recipe: Recipe, dataset: Any
+) -> tuple[dict[str, Any], list[str]]:
+    """Loss and metrics of answers, and the answers: of each question once, however many windows its context has."""
+    spans, threshold = read_questions(model, tokenizer, recipe, dataset)
+    rows = questions_of(dataset)
+    texts = spans.texts(rows["context"][:], threshold)
+    measures = {"loss": spans.loss} | compute_metrics(recipe.evaluation.metrics, texts, rows["answer"][:], recipe)
+    return measures | ({} if threshold is None else {"null_threshold": threshold}), texts
+
+
+def filled_in(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, row: dict[str, list[int]]) -> str:
+    """What a denoiser puts in the place of the sentinels, greedily, in as many tokens as the target has."""
+    inputs = torch.tensor([row["input_ids"]], device=model.device)
+    settings = {"max_new_tokens": len(row["labels"]), "num_beams": 1, "do_sample": False}
+    with torch.no_grad():
+        return tokenizer.decode(model.generate(input_ids=inputs, **settings)[0, 1:])
+
+
+def compute_metrics(
+    names: Iterable[str], predictions: Any, references: Any, recipe: Recipe, signed: bool = True
+) -> dict[str, Any]:
+    """Metrics by their names, with what the recipe says that they need to know, and `signed` by how they counted."""
+    measures: dict[str, Any] = {}
+    for name in names:
+        options = {"language": recipe.data.target_language} if name in OF_A_LANGUAGE else {}
+        measures |= get_metric(name).compute(predictions=predictions, references=references, **options)
+    return {name: value for name, value in measures.items() if signed or not name.endswith("_signature")}
+
+
+def tags_of(dataset: Any, predictions: Any, labels: Any) -> tuple[list[list[str]], list[list[str]]]:
+    """The predicted tags of each sentence's words, `LOST` where no piece stood for one, and the right ones."""
+    names = dataset.features["tags"].feature.names
+    references = [[names[tag] for tag in row] for row in dataset["tags"]]
+    return word_tags(predictions, labels, dataset["kept"], list(map(len, references)), names), references
+
+
+def write(
+    model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, recipe: Recipe, sources: Sequence[str]
+) -> list[str]:
+    """What the model makes of each source, by the recipe's settings; a document is cut as it was in training."""
+    limit = recipe.data.max_source_length if recipe.task == "summarization" else None
+    return translate(model, tokenizer, sources, max_source_length=limit, **generation(recipe.evaluation))
+
+
+def summary_baselines(documents: Sequence[str], lead: int) -> dict[str, list[str]]:
+    """Summaries without a model, under the names that a card shows."""
+    return {
+        f"first {lead} words": [first_words(document, lead) for document in documents],
+        "first sentence": [first_sentence(document) for document in documents],
+    }
 
 
 def pseudo_perplexity(
@@ -194,14 +310,27 @@ def sample_outputs(
         return [{"source": "", "target": "", "prediction": text} for text in texts]
     if recipe.task == "masked-lm" or rows is None or number == 0:
         return []
-    if recipe.task == "translation":
+    if recipe.task in WRITING:
         all_sources, references = items(recipe, rows)
         chosen = _spread(len(all_sources), number)
         sources, targets = [all_sources[i] for i in chosen], [" / ".join(references[i]) for i in chosen]
-        if predictions is None:
-            written = translate(model, tokenizer, sources, **generation(recipe.evaluation))
-        else:
-            written = [predictions[i] for i in chosen]
+        written = write(model, tokenizer, recipe, sources) if predictions is None else [predictions[i] for i in chosen]
+    elif recipe.task == "token-classification":
+        chosen = _spread(len(rows), number)
+        names = rows.features["tags"].feature.names
+        sources = [" ".join(rows[i]["tokens"]) for i in chosen]
+        targets = [" ".join(names[tag] for tag in rows[i]["tags"]) for i in chosen]
+        written = [" ".join(tag or NO_TAG for tag in predictions[i]) for i in chosen]
+    elif recipe.task == QUESTION_ANSWERING:
+        asked = questions_of(rows)
+        chosen = _spread(len(asked), number)
+        sources = [" ||| ".join(asked[i][c] for c in ("question", "context")) for i in chosen]
+        targets = [" / ".join(dict.fromkeys(asked[i]["answer"])) or NO_ANSWER for i in chosen]
+        written = [predictions[i] or NO_ANSWER for i in chosen]
+    elif recipe.task == DENOISING:
+        chosen = [rows[i] for i in _spread(len(rows), number)]
+        sources, targets = ([tokenizer.decode(row[side][:-1]) for row in chosen] for side in ("input_ids", "labels"))
+        written = [filled_in(model, tokenizer, row) for row in chosen]
     else:
         chosen = _spread(len(rows), number)
         names = model.config.id2label

@@ -8,6 +8,8 @@ blocks      causal: the documents one after another in one stream, cut every `bl
 documents   causal: whole documents, as many in a row as fit; `position_ids` start anew with each, by which
             attention tells them apart, and the first token of each has no label, since nothing comes before it.
 masked      each row is full of text between the special tokens that the tokenizer's template puts around a text.
+denoising   the documents one after another, each with its end, cut into rows of `block_size` tokens. These are what is
+            corrupted (`regard.train.denoising`), and not what a model sees.
 """
 
 from bisect import bisect_left, insort
@@ -28,8 +30,8 @@ Row = dict[str, np.ndarray]
 
 @dataclass(frozen=True)
 class Layout:
-    """A way to cut text: `kind` is "blocks", "documents" or "masked"; `affixes` stand around each document; with a
-    `stride` blocks overlap."""
+    """A way to cut text: `kind` is "blocks", "documents", "masked" or "denoising"; `affixes` stand around each
+    document; with a `stride` blocks overlap."""
 
     kind: str
     block_size: int
@@ -56,6 +58,8 @@ class Layout:
             if self.stride is None:
                 return blocks(parts, self.block_size, self.block_size - 1)
             return windows(parts, self.block_size, self.stride)
+        if self.kind == "denoising":
+            return masked_blocks(documents(dataset, prefix[:0], suffix), self.block_size, prefix[:0], suffix[:0])
         return masked_blocks(documents(dataset, prefix[:0], suffix), self.block_size, prefix, suffix)
 
 

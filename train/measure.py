@@ -31,8 +31,8 @@ class Measurement:
         loss: the negative log-likelihood of all targets, over their number; 0 where there are none.
         targets: their number.
         examples: the examples seen, each once.
-        predictions, labels: where they were asked for, one row an example in the order of the data set. Rows of
-            unequal length are filled with -100.
+        predictions, labels, chances: where they were asked for, one row an example in the order of the data set; the
+            last are the probabilities of the predictions. Rows of unequal length are filled with -100.
     """
 
     loss: float
@@ -40,6 +40,7 @@ class Measurement:
     examples: int
     predictions: np.ndarray | None = None
     labels: np.ndarray | None = None
+    chances: np.ndarray | None = None
 
     @property
     def perplexity(self) -> float:
@@ -110,6 +111,7 @@ def measure(
     device: torch.device | str = "cpu",
     *,
     predict: bool = False,
+    chances: bool = False,
     on_step: Callable[[], Any] | None = None,
 ) -> Measurement:
     """Evaluates a model. Memory does not grow with the data, but for the predicted ids where they are asked for.
@@ -119,12 +121,13 @@ def measure(
         batches: what to evaluate on.
         device: where the model is.
         predict: keep the predictions (`predicted`) and labels.
+        chances: keep the probabilities of the predictions too, which must be classes or tokens.
         on_step: called after each batch.
     """
     inner = getattr(model, "module", model)
     loss_only = takes_loss_only(inner) and not predict
     total, targets, examples = 0.0, 0, 0
-    kept: list[tuple[int, np.ndarray, np.ndarray]] = []
+    kept: list[tuple[Any, ...]] = []
     was_training = model.training
     model.eval()
     device = torch.device(device)
@@ -142,7 +145,9 @@ def measure(
             if predict and "labels" in batch:
                 guesses = predicted(outputs.logits, batch["labels"], inner.config).cpu().numpy()
                 numbers = rows if counts else [UNCOUNTED] * len(rows)  # so that no process comes with nothing
-                kept += zip(numbers, guesses, batch["labels"].cpu().numpy(), strict=True)
+                columns = [numbers, guesses, batch["labels"].cpu().numpy()]
+                columns += [outputs.logits.float().softmax(-1).amax(-1).cpu().numpy()] if chances else []
+                kept += zip(*columns, strict=True)
             if on_step is not None:
                 on_step()
     model.train(was_training)
@@ -151,7 +156,8 @@ def measure(
         total, targets, examples = sums[0].item(), int(sums[1]), int(sums[2])
     result = Measurement(total / targets if targets else 0.0, targets, examples)
     if predict:
-        result.predictions, result.labels = _in_order(kept, batches.world, device)
+        tables = _in_order(kept, batches.world, device)
+        result.predictions, result.labels, result.chances = [*tables, None, None, None][:3]
     return result
 
 
@@ -163,8 +169,10 @@ def takes_loss_only(model: torch.nn.Module) -> bool:
 def count_targets(model: torch.nn.Module, batch: Batch) -> int:
     """The number of labels that the loss of `model` is the mean of."""
     labels = batch.get("labels")
+    if "start_positions" in batch:  # of spans, one target an example; what is not in it has none
+        return int((batch["start_positions"] >= 0).sum())
     if labels is None or labels.is_floating_point():
-        return len(next(iter(batch.values())))  # spans, regression, several labels: one target an example
+        return len(next(iter(batch.values())))  # regression, several labels: one target an example
     if shifts_labels(model):
         labels = labels[..., 1:]
     return int((labels != IGNORED).sum())
@@ -200,18 +208,16 @@ def predicted(logits: torch.Tensor, labels: torch.Tensor, config: Any) -> torch.
     return (logits > 0).long()
 
 
-def _in_order(
-    kept: list[tuple[int, np.ndarray, np.ndarray]], world: int, device: torch.device
-) -> tuple[np.ndarray | None, np.ndarray | None]:
-    """Predictions and labels of all processes, sorted by their rows' numbers."""
+def _in_order(kept: list[tuple[Any, ...]], world: int, device: torch.device) -> list[np.ndarray]:
+    """Predictions, labels and what else was kept of all processes, sorted by their rows' numbers."""
     if not kept:
-        return None, None
+        return []
     numbers, *tables = (_table(list(column)) for column in zip(*kept, strict=True))
     if world > 1:
         numbers, *tables = (_gathered(table, device) for table in (numbers, *tables))
     order = np.argsort(numbers, kind="stable")
     order = order[np.count_nonzero(numbers == UNCOUNTED) :]
-    return tables[0][order], tables[1][order]
+    return [table[order] for table in tables]
 
 
 def _table(rows: list[Any]) -> np.ndarray:

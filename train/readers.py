@@ -6,6 +6,10 @@ line ends of a text.
 
 A TSV file has no quoting (as on Tatoeba and in GLUE, where a lone `"` is a character as any other); a CSV file has.
 Both name their columns in the first line.
+
+A CoNLL file (.conll) has a word with its tags on a line and a blank line after each sentence, which is a row: of
+lists, `tokens` of the first column and `tags` of the last, those between under their numbers. A .conllu file has the
+ten columns of Universal Dependencies under their names.
 """
 
 import csv
@@ -27,6 +31,7 @@ OTHER_KINDS = (
 )  # fmt: skip
 
 TEXT, ENDS = "text", "ends_document"  # the columns of a text file's rows
+CONLLU = ("id", "form", "lemma", "upos", "xpos", "feats", "head", "deprel", "deps", "misc")
 
 
 def local_file(value: str) -> Path | None:
@@ -64,6 +69,12 @@ def read_rows(path: Path, documents: bool = False) -> Iterator[Row]:
     if suffix == ".txt":
         return _read_text(path, documents)
     return READERS[suffix](path)
+
+
+def read_lines(path: Path) -> Iterator[str]:
+    """The lines of a text file, without their ends. Raises ValueError where it is not UTF-8."""
+    for _, line in _marked(_lines(path)):
+        yield line.removesuffix("\n").removesuffix("\r")
 
 
 def _lines(path: Path) -> Iterator[tuple[int, str]]:
@@ -157,6 +168,38 @@ def _read_cells(path: Path) -> Iterator[Row]:
         if len(cells) != len(header):
             raise ValueError(f"{place}: {len(cells)} cells where the first line names {len(header)} columns.")
         yield place, dict(zip(header, cells, strict=True))
+
+
+def _read_conll(path: Path) -> Iterator[Row]:
+    """Lines that are no words are left out: comments, ranges and empty nodes of .conllu; CoNLL-2003's -DOCSTART-."""
+    universal = path.suffix.lower() == ".conllu"
+    names, words, first = list(CONLLU) if universal else [], [], 1
+    for number, line in _marked(_lines(path)):
+        line = line.rstrip("\r\n")
+        if not line.strip():
+            if words:
+                yield f"{path}, line {first}", _sentence(names, words)
+            words = []
+            continue
+        if universal and line.startswith("#"):
+            continue
+        cells = line.split("\t") if "\t" in line else line.split()
+        if universal and not cells[0].isdecimal() and re.fullmatch(r"\d+[-.]\d+", cells[0]):
+            continue
+        if cells[0] == "-DOCSTART-":
+            continue
+        if not names:
+            names = ["tokens", *map(str, range(2, len(cells))), "tags"]
+        if len(cells) != len(names):
+            raise ValueError(f"{path}, line {number}: {len(cells)} columns where {len(names)} are wanted.")
+        first = first if words else number
+        words.append(cells)
+    if words:
+        yield f"{path}, line {first}", _sentence(names, words)
+
+
+def _sentence(names: list[str], words: list[list[str]]) -> dict[str, Any]:
+    return {name: list(column) for name, column in zip(names, zip(*words, strict=True), strict=True)}
 
 
 def _parquet(path: Path) -> Any:
@@ -255,5 +298,7 @@ READERS: dict[str, Callable[[Path], Iterator[Row]]] = {
     ".csv": _read_cells,
     ".tsv": _read_cells,
     ".parquet": _read_parquet,
+    ".conll": _read_conll,
+    ".conllu": _read_conll,
 }
 SUFFIXES = (*READERS, ".txt")

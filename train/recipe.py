@@ -111,7 +111,8 @@ def _leave_out_other_data(data: DataSection, overridden: Sequence[str]) -> None:
             )
         left_out, data.validation = ["data.validation"], None
     sets = data.test if isinstance(data.test, dict) else {"": data.test} if data.test else {}
-    own = {name: value for name, value in sets.items() if local_file(value) is not None}
+    drawn = isinstance(data.test, str) and HOLD_OUT.fullmatch(data.test)
+    own = {name: value for name, value in sets.items() if drawn or local_file(value) is not None}
     left_out += [f"data.test.{name}".rstrip(".") for name in sets if name not in own]
     if len(own) < len(sets):
         data.test = own or None  # of a single test set, which has no name, all or nothing is left

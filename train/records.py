@@ -7,16 +7,16 @@ import platform
 from pathlib import Path
 from typing import Any
 
-from regard.evaluation.files import replacing
+from regard.evaluation.files import json_text, replacing
 
-METRICS, HISTORY, LOSS_CURVE = "metrics.json", "history.json", "loss_curve.png"
+METRICS, HISTORY, LOSS_CURVE, ERRORS = "metrics.json", "history.json", "loss_curve.png", "errors.json"
 VECTOR_MODEL_TYPES = ("regard-word2vec", "regard-glove")
 
 
 def write_json(path: str | os.PathLike[str], content: Any) -> None:
-    """Writes JSON, indented, in UTF-8."""
+    """Writes JSON in UTF-8, as `json_text` has it."""
     with replacing(path) as partial:
-        partial.write_text(json.dumps(content, ensure_ascii=False, indent=2) + "\n", encoding="utf-8")
+        partial.write_text(json_text(content), encoding="utf-8")
 
 
 def read_json(path: str | os.PathLike[str]) -> Any:

@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 from safetensors.torch import save_file
-from transformers import AutoTokenizer, TrainingArguments
+from transformers import AutoTokenizer, PreTrainedModel, PreTrainedTokenizerBase, TrainingArguments
 
 from regard.evaluation.files import replacing
 from regard.train import checkpoints
@@ -17,6 +17,7 @@ from regard.train.batching import batch_by_tokens
 from regard.train.building import (
     build_model,
     build_tokenizer,
+    check_launch,
     label_names,
     load_tokenizer,
     optimizer_factory,
@@ -25,17 +26,36 @@ from regard.train.building import (
 )
 from regard.train.callbacks import TensorBoard, duration, quiet_libraries
 from regard.train.collators import EpochCollator, TellEpoch, collator_for
-from regard.train.data import load_splits, prepare_splits
+from regard.train.data import data_seed, load_splits, prepare_splits
 from regard.train.embeddings import describe_start, read_embeddings, start_from_embeddings
+from regard.train.fine_tuning import (
+    StopWithoutProgress,
+    WeightedCrossEntropy,
+    class_weights,
+    freeze_backbone,
+    trained_parameters,
+)
+from regard.train.fine_tuning_checks import starts_from_weights
+from regard.train.lora import add_lora, check_peft
 from regard.train.preprocessing import DataReport
+from regard.train.questions import settle_threshold
 from regard.train.recipe import RUN_RECIPE, load_recipe
 from regard.train.records import HISTORY, LOSS_CURVE, METRICS, environment, read_json, write_json
-from regard.train.sections import WORD_VECTORS, Recipe, RecipeError
+from regard.train.sections import QUESTION_ANSWERING, WORD_VECTORS, Recipe, RecipeError
+from regard.train.start_from import (
+    Start,
+    describe_weights,
+    read_start,
+    start_of_checkpoint,
+    start_tokenizer,
+    take_weights,
+)
 from regard.train.trainer import RegardTrainer
 
 LOGS = "logs"
 TOKENIZER = "tokenizer.json"
 START = "embeddings.json"  # how a model began from word vectors
+FIRST_WEIGHTS = "start.json"  # and from the weights of another model
 # What a resumed run may change of its recipe: how long and how often, not what is computed.
 CHANGEABLE = {
     "num_train_epochs",
@@ -55,12 +75,17 @@ CHANGEABLE = {
     "hub_private_repo",
     "hub_always_push",
     "hub_revision",
+    "early_stopping_patience",
     "workers",  # of word vectors
 }
 
 
 def train(
-    recipe: Recipe, output_dir: str | None = None, resume: bool = False, overwrite: bool = False
+    recipe: Recipe,
+    output_dir: str | None = None,
+    resume: bool = False,
+    overwrite: bool = False,
+    test: bool = True,
 ) -> dict[str, Any]:
     """Trains by a recipe, evaluates, and saves the run in a folder that `from_pretrained` reads.
 
@@ -71,6 +96,7 @@ def train(
         output_dir: the run's folder; `runs/<name of the recipe>` by default.
         resume: go on with the run in that folder.
         overwrite: delete the run in that folder first.
+        test: measure on the test sets too. Rows held out as one are not trained on either way.
 
     Returns:
         What `metrics.json` holds; of several processes, the main one's alone.
@@ -82,24 +108,29 @@ def train(
     run = Path(output_dir) if output_dir is not None else Path("runs") / recipe.name
     if recipe.task == WORD_VECTORS:
         if find_spec("numba") is None:
-            raise RecipeError(
-                "The task word-vectors needs numba, which is not installed: pip install 'regard[vectors]'."
-            )
+            raise RecipeError("The task word-vectors needs numba, which is not installed: pip install numba.")
         from regard.train.vectors_run import train_vectors
 
         return train_vectors(recipe, run, resume, overwrite)
+    if recipe.training.get("lora") is not None:
+        check_peft()
     args = training_arguments(recipe, str(run))
+    check_launch(recipe, args)
     check_folder(run, recipe, resume, overwrite)
     if args.push_to_hub and args.process_index == 0:
         _open_repository(run, args)
     with quiet_libraries():
-        return _train(recipe, run, args, resume, overwrite)
+        return _train(recipe, run, args, resume, overwrite, test)
 
 
-def _train(recipe: Recipe, run: Path, args: TrainingArguments, resume: bool, overwrite: bool) -> dict[str, Any]:
+def _train(
+    recipe: Recipe, run: Path, args: TrainingArguments, resume: bool, overwrite: bool, test: bool
+) -> dict[str, Any]:
     splits, prepared, trainer, report, checkpoint = _prepare(recipe, run, args, resume, overwrite)
     if args.process_index == 0:
-        _say(f"{recipe.name}: {trainer.model.num_parameters():,} parameters\n{report}")
+        trained = trained_parameters(trainer.model)
+        share = "" if trained is None else f", of which {trained:,} are trained"
+        _say(f"{recipe.name}: {trainer.model.num_parameters():,} parameters{share}\n{report}")
     trainer.train(resume_from_checkpoint=checkpoint)
     trainer.model.config.use_cache = True
     trainer.save_model(str(run), _internal_call=True)  # it is published when its results are there too
@@ -108,7 +139,8 @@ def _train(recipe: Recipe, run: Path, args: TrainingArguments, resume: bool, ove
     averaged = _average(recipe, run)
     training = _training_record(trainer) | ({"averaged_checkpoints": averaged} if averaged else {})
     write_json(run / HISTORY, trainer.state.log_history)
-    prepared = {name: split for name, split in prepared.items() if name != "train"}
+    measured = [name for name in prepared if name != "train" and (test or not name.startswith("test"))]
+    prepared = {name: prepared[name] for name in measured}
     metrics = _evaluate_and_record(recipe, run, splits, prepared, report, training, trainer.state.log_history)
     if args.push_to_hub:
         _publish(run, trainer)
@@ -179,23 +211,32 @@ def _prepare(
     the folder is touched last, when nothing was found to be wrong."""
     main = args.process_index == 0
     existing = load_tokenizer(recipe.tokenizer.path) if recipe.tokenizer.path is not None else None
+    begins = starts_from_weights(recipe)
+    with args.main_process_first(local=False, desc="start"):  # it may have to be fetched
+        start = read_start(recipe, run) if begins and not resume else None
     with args.main_process_first(local=False, desc="data"):
-        splits = load_splits(recipe.data, recipe.task)
+        splits = load_splits(recipe.data, recipe.task, seed=data_seed(recipe))
         labels = label_names(recipe, splits["train"])
     with args.main_process_first(local=False, desc="tokenizer"):  # the others then find it in the folder
         if main and resume:
             checkpoints.tidy(run)  # before any process looks for the last one
         before = checkpoints.last_checkpoint(run) if resume else None
         vectors = read_embeddings(recipe) if before is None else None
+        if begins and resume:
+            start = read_start(recipe, run) if before is None else start_of_checkpoint(recipe, before)
         if main and before is None:
-            tokenizer = existing or build_tokenizer(recipe, splits["train"])
+            tokenizer = existing or _new_tokenizer(recipe, splits["train"], start)
         else:  # from the checkpoint, which is complete: the run's own may have been half written
             tokenizer = AutoTokenizer.from_pretrained(before or run, trust_remote_code=False)
-        model = build_model(recipe, tokenizer, labels)
-        start = start_from_embeddings(recipe, model, tokenizer, vectors) if vectors is not None else None
+        model = build_model(recipe, tokenizer, labels, start)
+        begun = start_from_embeddings(recipe, model, tokenizer, vectors) if vectors is not None else None
+        taken = take_weights(model, start) if begins and before is None else None
+        _settle_what_is_trained(recipe, model, taken)
         collator = collator_for(recipe, tokenizer, model)
         prepared, report = prepare_splits(splits, recipe, tokenizer)
-        train_dataset = prepared["train"]
+        train_dataset, weighted = prepared["train"], None
+        if (wanted := recipe.training.get("class_weights")) is not None:
+            weighted = class_weights(wanted, list(model.config.id2label.values()), train_dataset)
         if recipe.data.streaming:
             train_dataset = EndlessStream(train_dataset)
         elif recipe.data.max_tokens_per_batch is not None:
@@ -208,12 +249,19 @@ def _prepare(
             (run / METRICS).unlink(missing_ok=True)  # from here on the run is not finished
             recipe.save(run / RUN_RECIPE)
             tokenizer.save_pretrained(run)
-            if start is not None:
-                write_json(run / START, start)
-                _say(describe_start(start))
+            if begun is not None:
+                write_json(run / START, begun)
+                _say(describe_start(begun))
+            if taken is not None:
+                write_json(run / FIRST_WEIGHTS, taken)
+                _say(describe_weights(taken))
     callbacks = [TellEpoch(collator)] if isinstance(collator, EpochCollator) else []
     if wants_tensorboard(recipe):
         callbacks.append(TensorBoard(str(run / LOGS)))
+    if (patience := recipe.training.get("early_stopping_patience")) is not None:
+        callbacks.append(StopWithoutProgress(patience))
+    if weighted is not None:
+        model.config.problem_type = "single_label_classification"  # which the model's own loss would find out
     trainer = RegardTrainer(
         model,
         args,
@@ -221,11 +269,29 @@ def _prepare(
         train_dataset=train_dataset,
         eval_dataset=prepared.get("validation"),
         processing_class=tokenizer,
-        compute_metrics=_classification_metrics(recipe),
+        compute_metrics=_label_metrics(recipe, prepared.get("validation")),
         callbacks=callbacks,
         optimizer_cls_and_kwargs=optimizer_factory(recipe, args),
+        compute_loss_func=None if weighted is None else WeightedCrossEntropy(weighted),
+        frozen_backbone=bool(recipe.training.get("freeze_backbone")),
+        layer_lr_decay=recipe.training.get("layer_lr_decay"),
     )
     return splits, prepared, trainer, report, before
+
+
+def _new_tokenizer(recipe: Recipe, train_split: Any, start: Start | None) -> PreTrainedTokenizerBase:
+    return build_tokenizer(recipe, train_split) if start is None else start_tokenizer(start)
+
+
+def _settle_what_is_trained(recipe: Recipe, model: PreTrainedModel, taken: dict[str, Any] | None) -> None:
+    """`taken` is the record of the weights that were taken over; None in a run that goes on."""
+    if recipe.training.get("freeze_backbone"):
+        freeze_backbone(model)
+    if (lora := recipe.training.get("lora")) is not None:
+        fresh = taken is not None and taken["head"] == "fresh"
+        add_lora(model, lora, recipe.task, recipe.model["start_from"], fresh)
+        if recipe.training.get("gradient_checkpointing"):  # which would find nothing to train below the first layer
+            model.enable_input_require_grads()
 
 
 class EndlessStream(torch.utils.data.IterableDataset):
@@ -241,21 +307,22 @@ class EndlessStream(torch.utils.data.IterableDataset):
             seen = False
             for example in self.dataset:
                 seen = True
-                yield example
+                yield example | {"epoch": epoch}
             epoch += 1
 
 
-def _classification_metrics(recipe: Recipe) -> Any:
-    if recipe.task != "sequence-classification" or not recipe.evaluation.metrics:
+def _label_metrics(recipe: Recipe, validation: Any) -> Any:
+    """What Trainer's `compute_metrics` is for labels of texts, and of words."""
+    if recipe.task not in ("sequence-classification", "token-classification") or not recipe.evaluation.metrics:
         return None
 
     def compute(prediction: Any) -> dict[str, Any]:
-        from regard.evaluation.metrics import get_metric
+        from regard.train.evaluate import compute_metrics, tags_of
 
-        results: dict[str, Any] = {}
-        for name in recipe.evaluation.metrics:
-            results |= get_metric(name).compute(predictions=prediction.predictions, references=prediction.label_ids)
-        return results
+        predictions, references = prediction.predictions, prediction.label_ids
+        if recipe.task == "token-classification":
+            predictions, references = tags_of(validation, predictions, references)
+        return compute_metrics(recipe.evaluation.metrics, predictions, references, recipe)
 
     return compute
 
@@ -289,7 +356,22 @@ def _training_record(trainer: RegardTrainer) -> dict[str, Any]:
         "tokens_per_second": tokens / seconds if seconds else 0.0,
         "final_loss": next((entry["loss"] for entry in reversed(history) if "loss" in entry), None),
         "processes": trainer.args.world_size,
+        **_choices(trainer),
     }
+
+
+def _choices(trainer: RegardTrainer) -> dict[str, Any]:
+    """How many weights were trained, where not all; the step whose weights were kept; what each label weighed."""
+    args, found = trainer.args, {}
+    if (trained := trained_parameters(trainer.model)) is not None:
+        found["trained_parameters"] = trained
+    if args.load_best_model_at_end and trainer.state.best_global_step:
+        found["best_step"] = trainer.state.best_global_step
+        found["best_by"] = args.metric_for_best_model.removeprefix("eval_")
+    if isinstance(trainer.compute_loss_func, WeightedCrossEntropy):
+        names = trainer.model.config.id2label.values()
+        found["class_weights"] = dict(zip(names, trainer.compute_loss_func.weights.tolist(), strict=True))
+    return found
 
 
 def _evaluate_and_record(
@@ -299,14 +381,19 @@ def _evaluate_and_record(
     from regard.evaluation.curves import plot_history
     from regard.evaluation.generation import load_run
     from regard.model_cards.card import write_card
-    from regard.train.evaluate import evaluate_split, sample_outputs
+    from regard.train.errors import LABELLING, label_report, write_errors
+    from regard.train.evaluate import evaluate_split, rounded, sample_outputs
 
     _say(f"trained for {duration(training['seconds'])}; evaluating")
     model, tokenizer = load_run(run)
+    if recipe.task == QUESTION_ANSWERING:
+        settle_threshold(run, model, tokenizer, recipe, splits["train"], prepared.get("validation"))
     evaluation, predictions = {}, {}
+    mean = report.splits["train"].mean_target_words
+    lead = None if mean is None else rounded(mean)
     for name, split in prepared.items():
         evaluation[name], predictions[name] = evaluate_split(
-            model, tokenizer, recipe, split, report.splits[name].words
+            model, tokenizer, recipe, split, report.splits[name].words, lead
         )
     shown = next((name for name in prepared if name != "validation"), "validation")  # the first test set
     rows = (splits if recipe.task == "sequence-classification" else prepared).get(shown)
@@ -323,6 +410,15 @@ def _evaluate_and_record(
         plot_history(history, run / LOSS_CURVE)
     if recipe.model.get("embeddings"):
         metrics["model"]["embeddings"] = read_json(run / START)
+    if starts_from_weights(recipe):
+        metrics["model"]["start"] = read_json(run / FIRST_WEIGHTS)
+    if recipe.task in LABELLING and prepared:
+        number = recipe.evaluation.errors
+        reports = {
+            name: label_report(model, tokenizer, recipe, splits[name], split, predictions[name], number)
+            for name, split in prepared.items()
+        }
+        write_errors(run, reports)
     write_json(run / METRICS, metrics)
     write_card(run)
     return metrics

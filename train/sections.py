@@ -13,6 +13,7 @@ TOKENIZER_KINDS = ("byte-bpe", "wordpiece", "unigram", "word", "char")
 PACKINGS = ("blocks", "documents")
 NUM_SPECIAL_TOKENS = 5  # <pad> <s> </s> <unk> <mask>
 WORD_VECTORS = "word-vectors"  # the task
+QUESTION_ANSWERING, DENOISING = "question-answering", "denoising"  # and two more
 WORD_SETS = ("similarity", "analogies", "categories")  # what word vectors are measured on
 BUILTIN_DATA = ("builtin:turkish",)
 HOLD_OUT = re.compile(r"(\d+(?:\.\d+)?)%(?:, at most (\d+))?|(\d+)")  # "5%", "5%, at most 1000" or "1000"
@@ -55,14 +56,36 @@ TASKS = {
     "causal-lm": Task(("decoder",), ("text",), (), ("perplexity", "word_perplexity")),
     "masked-lm": Task(("encoder",), ("text",), (), ("perplexity", "pseudo_perplexity")),
     "sequence-classification": Task(
-        ("encoder", "decoder", "dan"), ("text", "label"), ("text_pair",), ("accuracy", "f1", "matthews_correlation")
+        ("encoder", "decoder", "dan"),
+        ("text", "label"),
+        ("text_pair",),
+        ("accuracy", "f1", "f1_binary", "matthews_correlation"),
+    ),
+    QUESTION_ANSWERING: Task(
+        ("encoder",),
+        ("question", "context", "answer", "answer_start"),
+        (),
+        ("squad_exact_match", "squad_f1"),
+    ),
+    DENOISING: Task(("transformer",), ("text",), (), ("perplexity",)),
+    "token-classification": Task(("encoder",), ("tokens", "tags"), (), ("tag_accuracy", "span_f1")),
+    "summarization": Task(
+        ("transformer",), ("source", "target"), (), ("rouge1", "rouge2", "rougeL", "exact_match", "perplexity")
     ),
     WORD_VECTORS: Task(("word2vec", "glove"), ("text",), (), ()),
 }
+WRITING = ("translation", "summarization")  # tasks of pairs, whose target is written by beam search
 
 # Keys of `model` for every type with token embeddings; they are no fields of its config, but for one of a DAN's.
 EMBEDDING_KEYS: dict[str, Any] = {"embeddings": str | None, "freeze_embeddings": bool}
-# And for word vectors: the folder of a model that is trained on.
+# And the folder or repository of a model whose weights it begins from (`regard.train.start_from`).
+START_KEYS: dict[str, Any] = {"start_from": str | None}
+# What a recipe may then set anew: fields of the config that no weight depends on. Computed positions are any number.
+WEIGHTLESS = (
+    "dropout", "attention_dropout", "activation_dropout", "classifier_dropout", "word_dropout", "label_smoothing",
+    "initializer_range", "use_cache", "freeze_embeddings", "num_labels", "max_position_embeddings",
+)  # fmt: skip
+# For word vectors: the folder of a model that is trained on.
 VECTOR_MODEL_KEYS: dict[str, Any] = {"start_from": str | None}
 
 # Fields of TrainingArguments that something else decides.
@@ -75,6 +98,15 @@ RESERVED_TRAINING_KEYS = {
     "do_predict": "`regard evaluate` predicts",
 }
 
+
+# Keys of `training` beside those of TrainingArguments: how weights that are there already are trained further.
+FINE_TUNING_KEYS: dict[str, Any] = {
+    "freeze_backbone": bool,
+    "layer_lr_decay": float | None,
+    "class_weights": dict[str, float] | str | None,
+    "early_stopping_patience": int | None,
+    "lora": dict[str, Any] | None,
+}
 
 # The keys of `training` for word vectors, which Trainer does not train: those of TrainingArguments keep their meaning.
 VECTOR_TRAINING_KEYS: dict[str, Any] = {
@@ -132,10 +164,20 @@ class DataSection:
     """Where the examples are, which columns play which role, and how they become batches.
 
     A split is a local file, or a split of the data set that `path` names; `validation` may also be a share (`5%`, or
-    `5%, at most 1000`) or a number (`1000`) of training rows to hold out. `target_language` is the code of the
-    language that is written, such as `de`, for a metric that goes by it. For word vectors, `phrases` are thresholds:
-    in a pass for each, pairs of words with a higher score become one, as `regard.train.phrases` explains; the run's
-    tokenizer does not make them.
+    `5%, at most 1000`) or a number (`1000`) of training rows to hold out, and so may `test`. Which rows, `split_seed`
+    decides; rows with the same value in the column `split_by` are held out together or not at all.
+    `max_train_examples` are drawn from the training split by `training.data_seed` or else `training.seed`: of each
+    label as many, and with one seed fewer are always some of the more. `target_language` is the code of the language
+    that is written, such as `de`, for a metric that goes by it. With `label_all_pieces` a tagger learns from every
+    piece of a word and not from the first alone.
+
+    Of a masked model's tokens `mask_probability` are chosen (or, with `whole_word_masking`, whole words); of these
+    `mask_share` become the mask and `random_share` another token, drawn by `mask_seed`, or the training's seed. A
+    denoiser's text loses `noise_density` of its tokens, in spans of `mean_span_length` on average. A context that is
+    longer than `max_length` is read in windows that share `doc_stride` tokens.
+
+    For word vectors, `phrases` are thresholds: in a pass for each, pairs of words with a higher score become one, as
+    `regard.train.phrases` explains; the run's tokenizer does not make them.
     """
 
     train: str
@@ -143,17 +185,28 @@ class DataSection:
     name: str | None = None
     validation: str | None = None
     test: str | dict[str, str] | None = None
+    split_by: str | None = None
+    split_seed: int = 0
     columns: dict[str, str] = field(default_factory=dict)
     target_language: str | None = None
     streaming: bool = False
+    max_train_examples: int | None = None
     max_tokens_per_batch: int | None = None
     max_source_length: int = 128
     max_target_length: int = 128
     max_length: int = 512
+    doc_stride: int = 128
     block_size: int = 128
     packing: str = "blocks"
     mask_probability: float = 0.15
+    mask_share: float = 0.8
+    random_share: float = 0.1
+    whole_word_masking: bool = False
+    mask_seed: int | None = None
+    noise_density: float = 0.15
+    mean_span_length: float = 3.0
     bpe_dropout: float = 0.0
+    label_all_pieces: bool = False
     phrases: list[float] = field(default_factory=list)
     phrase_delta: float = 5.0
 
@@ -170,9 +223,11 @@ class EvaluationSection:
     """What is measured at the end, and how text is generated for it.
 
     With `group_references`, the rows of a split that share a source are one item with several right answers: it is
-    translated once, and the metrics of text take all its references. The loss is over all rows either way. A `stride`
-    is how many tokens of a causal language model's row are judged, each with at least block_size - stride before
-    it; without one rows do not overlap, and the first tokens of each have little before them.
+    translated once, and the metrics of text take all its references. The loss is over all rows either way. With
+    `no_repeat_ngram_size` no run of so many tokens is written twice in a text; 0 allows all. `errors` is how many
+    wrong labels are shown, those first of which the model was surest. A `stride` is how many tokens of a causal
+    language model's row are judged, each with at least block_size - stride before it; without one rows do not overlap,
+    and the first tokens of each have little before them.
 
     Word vectors are measured on the files of `similarity`, `analogies` and `categories`, each under a name. The rest
     is as `regard.evaluation.vectors_report.evaluate_vectors` explains.
@@ -182,12 +237,15 @@ class EvaluationSection:
     num_beams: int = 4
     length_penalty: float = 1.0
     max_new_tokens: int = 128
+    no_repeat_ngram_size: int = 0
     batch_size: int = 32
     average_checkpoints: int = 0
     samples: int = 10
+    errors: int = 10
     group_references: bool = False
     stride: int | None = None
     pseudo_perplexity_rows: int = 32
+    max_answer_length: int = 30
     similarity: dict[str, str] = field(default_factory=dict)
     analogies: dict[str, str] = field(default_factory=dict)
     categories: dict[str, str] = field(default_factory=dict)
@@ -199,7 +257,8 @@ class EvaluationSection:
 @dataclass
 class Recipe:
     """A checked recipe. `model` and `training` stay dictionaries: their keys are those of the config class that
-    `model["type"]` names, and of `transformers.TrainingArguments`."""
+    `model["type"]` names, and of `transformers.TrainingArguments`; and of weights that are there already, `START_KEYS`
+    and `FINE_TUNING_KEYS`."""
 
     name: str
     task: str

@@ -41,6 +41,7 @@ from tokenizers import (
 )
 from transformers import PreTrainedTokenizerFast
 
+from regard.train.denoising import SENTINEL
 from regard.train.unigram import train_unigram
 
 logger = logging.getLogger(__name__)
@@ -74,6 +75,10 @@ TASK_OPTIONS: dict[str, dict[str, Any]] = {
     # "The cat <mask>." must reach the model as a mask when the fill-mask pipeline tokenises it.
     "masked-lm": {"template": "bos-eos", "split_special_tokens": False},
     "sequence-classification": {"template": "bos-eos"},
+    "token-classification": {"template": "bos-eos"},
+    "summarization": {"template": "eos"},
+    "question-answering": {"template": "bos-eos"},
+    "denoising": {"template": "eos"},
 }
 """Keyword arguments of `train_tokenizer` that suit each task."""
 
@@ -102,6 +107,7 @@ def train_tokenizer(
     template: str = "bos-eos",
     return_token_type_ids: bool = False,
     split_special_tokens: bool = True,
+    sentinels: int = 0,
 ) -> PreTrainedTokenizerFast:
     """Learn a vocabulary from `texts`, read once. The same texts give the same file, in any process.
 
@@ -123,6 +129,8 @@ def train_tokenizer(
         split_special_tokens: read "</s>" in a text as four characters, so that no text can carry a control token. It
             is saved with the tokenizer. `False` (a masked language model, see `TASK_OPTIONS`) lets a text hold
             `<mask>`, and then all five names; `tokenizer(text, split_special_tokens=True)` overrides it for a call.
+        sentinels: so many entries, the last ones, are the special tokens `<extra_id_0>`, `<extra_id_1>`, ..., which
+            stand for text that was taken out (`regard.train.denoising`).
     Raises:
         ValueError: an unknown kind or template, a pattern that is none, matches nothing or comes with another kind, no
             text at all, something that is not text, or a vocabulary too small for its single bytes or characters.
@@ -135,6 +143,9 @@ def train_tokenizer(
 
     if pattern is not None:
         check_pattern(kind, pattern)
+    if sentinels and vocab_size <= sentinels:
+        raise ValueError(f"tokenizer.vocab_size={vocab_size} is too small for {sentinels} sentinels and any text.")
+    wanted, vocab_size = vocab_size, vocab_size - sentinels
     tokenizer = _untrained(kind, lowercase, pattern)
     texts = _checked(texts)
     if kind == "byte-bpe":
@@ -145,20 +156,22 @@ def train_tokenizer(
         if pattern is not None and not counts:
             raise ValueError(f"tokenizer.pattern={pattern!r} matches nothing in the texts.")
         tokenizer.model = _MODELS[kind](counts, vocab_size, min_frequency)
-    tokenizer.add_special_tokens([_added(token, kind) for token in _SPECIAL])
+    extra = [_added(SENTINEL.format(i), kind) for i in range(sentinels)]
+    tokenizer.add_special_tokens([*(_added(token, kind) for token in _SPECIAL), *extra])
     single, pair = TEMPLATES[template]
     tokenizer.post_processor = processors.TemplateProcessing(
         single=single, pair=pair, special_tokens=[(token, _SPECIAL.index(token)) for token in ("<s>", "</s>")]
     )
 
-    if (size := tokenizer.get_vocab_size()) < vocab_size and kind != "char":  # the characters are all there are
+    if (size := tokenizer.get_vocab_size()) < wanted and kind != "char":  # the characters are all there are
         logger.warning(
             "tokenizer.vocab_size: %s entries were asked for, and the texts yield %d of kind %s (min_frequency: %d).",
-            vocab_size, size, kind, min_frequency,
+            wanted, size, kind, min_frequency,
         )  # fmt: skip
     return PreTrainedTokenizerFast(
         tokenizer_object=tokenizer,
         **(SPECIAL_TOKENS | {"mask_token": _added("<mask>", kind)}),
+        **({"extra_special_tokens": extra} if extra else {}),
         model_max_length=max_length,
         padding_side="right",
         model_input_names=["input_ids", *(["token_type_ids"] if return_token_type_ids else []), "attention_mask"],

@@ -6,6 +6,8 @@
   that does not grow with the data.
 - A checkpoint is complete or not there; a resumed run ends in the same weights as one that was never stopped.
 - A loss that is no longer a number stops the training before it reaches a checkpoint.
+- A frozen backbone computes as in evaluation, without dropout; layers may learn at rates of their own, and classes by
+  weights that are normalised over the whole step.
 - `push_to_hub=True` keeps a repository on the Hub that anyone can load, also while the training runs: what `regard
   publish` sends, and no state of the optimiser.
 """
@@ -28,8 +30,11 @@ from transformers.utils import PushInProgress
 from regard.train import checkpoints
 from regard.train.callbacks import Progress, RecordBeforeSaving
 from regard.train.checks import STRATEGIES_WITH_STATE, state_stays_here
+from regard.train.fine_tuning import WeightedCrossEntropy, freeze_backbone, spread_rates
+from regard.train.lora import APART, has_lora, load_apart, merged_weights, save_adapter, save_apart
 from regard.train.measure import IGNORED, EvaluationBatches, has_vocabulary_head, measure, takes_loss_only
 
+TARGETS = ("labels", "start_positions", "end_positions")  # of a batch, -100 where there is none
 TRAINING_ARGUMENTS_PICKLE = "training_args.bin"
 
 
@@ -43,8 +48,24 @@ class RegardTrainer(Trainer):
     `compute_metrics` is given the predicted classes or ids (`measure.predicted`), never logits.
     """
 
-    def __init__(self, model: Any = None, args: TrainingArguments | None = None, *more: Any, **kwargs: Any) -> None:
-        """Takes what Trainer takes, in its order. Raises ValueError for a `hub_strategy` that sends checkpoints."""
+    def __init__(
+        self,
+        model: Any = None,
+        args: TrainingArguments | None = None,
+        *more: Any,
+        frozen_backbone: bool = False,
+        layer_lr_decay: float | None = None,
+        **kwargs: Any,
+    ) -> None:
+        """Takes what Trainer takes, in its order.
+
+        Args:
+            frozen_backbone: train the head alone.
+            layer_lr_decay: how much slower each layer learns than the one above it (`fine_tuning.spread_rates`).
+
+        Raises:
+            ValueError: a `hub_strategy` that sends checkpoints, or nothing to train beside a frozen backbone.
+        """
         if args is not None and args.push_to_hub and args.hub_strategy.value in STRATEGIES_WITH_STATE:
             raise ValueError(state_stays_here(args.hub_strategy.value))
         if args is not None and args.label_smoothing_factor and hasattr(model, "config"):
@@ -54,7 +75,10 @@ class RegardTrainer(Trainer):
             model.config.label_smoothing, args.label_smoothing_factor = args.label_smoothing_factor, 0.0
         if args is not None:
             args.logging_nan_inf_filter = False  # it would show a loss that is no number as 0
+        if frozen_backbone:
+            freeze_backbone(model)
         super().__init__(model, args, *more, **kwargs)
+        self._frozen_backbone, self._layer_lr_decay = frozen_backbone, layer_lr_decay
         self._loss_only = takes_loss_only(self.model)
         self._window_start: float | None = None  # of the time and tokens since the last log of a training loss
         self._window_tokens: torch.Tensor | int = 0
@@ -81,8 +105,8 @@ class RegardTrainer(Trainer):
         return super().train(resume_from_checkpoint, *args, **kwargs)
 
     def _run_epoch(self, *args: Any, **kwargs: Any) -> None:
-        # A run that stopped at max_steps inside an epoch and is resumed would make one step more.
-        if self.state.global_step >= self.state.max_steps:
+        # A run that stopped at max_steps inside an epoch, or early, and is resumed would make one step more.
+        if self.state.global_step >= self.state.max_steps or self.control.should_training_stop:
             self.control.should_training_stop = True
             return
         super()._run_epoch(*args, **kwargs)
@@ -93,7 +117,16 @@ class RegardTrainer(Trainer):
         load_result.missing_keys[:] = [key for key in load_result.missing_keys if key not in tied]
         super()._issue_warnings_after_load(load_result)
 
+    def create_optimizer(self, *args: Any, **kwargs: Any) -> torch.optim.Optimizer:
+        new = self.optimizer is None
+        optimizer = super().create_optimizer(*args, **kwargs)
+        if new and self._layer_lr_decay is not None:
+            spread_rates(optimizer, self.model, self._layer_lr_decay)
+        return optimizer
+
     def compute_loss(self, model: Any, inputs: dict, return_outputs: bool = False, **kwargs: Any) -> Any:
+        if self._frozen_backbone:
+            self.accelerator.unwrap_model(model).base_model.eval()  # Trainer has just put the whole model in training
         if self._loss_only and self.compute_loss_func is None and not return_outputs:
             inputs = {**inputs, "loss_only": True}
         return super().compute_loss(model, inputs, return_outputs=return_outputs, **kwargs)
@@ -114,11 +147,25 @@ class RegardTrainer(Trainer):
         for batch in batches:
             new = self._new_examples(batch)
             if new is not None:
-                ignored = torch.full_like(batch["labels"][new:], IGNORED)
-                batch = {**batch, "labels": torch.cat([batch["labels"][:new], ignored])}
+                targets = {name: batch[name] for name in TARGETS if name in batch}
+                batch |= {
+                    name: torch.cat([one[:new], torch.full_like(one[new:], IGNORED)]) for name, one in targets.items()
+                }
             counted = batch if new is None else {name: value[:new] for name, value in batch.items()}
             self._window_tokens = self._window_tokens + self._count_tokens(counted)
             yield batch
+
+    def _get_num_items_in_batch(self, batch_samples: list, device: torch.device) -> torch.Tensor | int | None:
+        """Of weighted classes, the sum of the weights in the place of the number of labels; of spans, their number."""
+        if batch_samples and "labels" not in batch_samples[0] and "start_positions" in batch_samples[0]:
+            batch_samples = [{"labels": batch["start_positions"]} for batch in batch_samples]
+        number = super()._get_num_items_in_batch(batch_samples, device)
+        if number is None or not isinstance(self.compute_loss_func, WeightedCrossEntropy):
+            return number
+        total = sum(self.compute_loss_func.total(batch["labels"]) for batch in batch_samples).to(device)
+        if self.args.average_tokens_across_devices and self.args.world_size > 1:
+            total = self.accelerator.gather(total).sum()
+        return total
 
     def _new_examples(self, batch: dict[str, torch.Tensor]) -> int | None:
         """How many of the batch's examples, the first, are new in this epoch; None where all of them are."""
@@ -127,7 +174,7 @@ class RegardTrainer(Trainer):
             return None
         if self.accelerator.split_batches:
             return None  # each batch is shared out among the processes: another arithmetic
-        labels = batch.get("labels")
+        labels = batch.get("labels", batch.get("start_positions"))
         takes_number_of_labels = self.model_accepts_loss_kwargs or self.compute_loss_func is not None
         if labels is None or labels.is_floating_point() or not takes_number_of_labels:
             return None  # a mean over the batch's own labels, which would have none
@@ -239,6 +286,8 @@ class RegardTrainer(Trainer):
             folder = str(checkpoints.staging(checkpoint))
             self.accelerator.wait_for_everyone()
             self.save_model(folder, _internal_call=True)
+            if self.args.should_save and has_lora(self.model):
+                save_apart(self.model, folder)
             if self.state.best_global_step:
                 self.state.best_model_checkpoint = str(
                     checkpoint.with_name(f"checkpoint-{self.state.best_global_step}")
@@ -268,9 +317,31 @@ class RegardTrainer(Trainer):
         }
 
     def _save(self, output_dir: str | None = None, state_dict: dict | None = None) -> None:
-        super()._save(output_dir, state_dict)
+        adapted = has_lora(self.model)
+        super()._save(output_dir, merged_weights(self.model) if adapted else state_dict)
+        folder = Path(output_dir or self.args.output_dir)
         if self.args.should_save:  # Trainer leaves a pickle of its arguments, which nobody needs to open
-            Path(output_dir or self.args.output_dir, TRAINING_ARGUMENTS_PICKLE).unlink(missing_ok=True)
+            (folder / TRAINING_ARGUMENTS_PICKLE).unlink(missing_ok=True)
+            if adapted:
+                save_adapter(self.model, folder)
+
+    def _load_from_checkpoint(self, resume_from_checkpoint: str, model: Any = None) -> None:
+        if (Path(resume_from_checkpoint) / APART).is_file():
+            load_apart(self.model, resume_from_checkpoint)
+        else:
+            super()._load_from_checkpoint(resume_from_checkpoint, model)
+
+    def _load_best_model(self) -> None:
+        if (Path(self.state.best_model_checkpoint) / APART).is_file():
+            load_apart(self.model, self.state.best_model_checkpoint)
+        else:
+            super()._load_best_model()
+
+    def _finalize_training(self, *args: Any, **kwargs: Any) -> Any:
+        if self.state.best_global_step:  # a run that goes on from elsewhere, or was moved, names it by another path
+            best = Path(self.args.output_dir) / f"checkpoint-{self.state.best_global_step}"
+            self.state.best_model_checkpoint = str(best) if best.is_dir() else self.state.best_model_checkpoint
+        return super()._finalize_training(*args, **kwargs)
 
     # --- the Hub -----------------------------------------------------------------------------------------------------
 
@@ -278,6 +349,7 @@ class RegardTrainer(Trainer):
         """Makes the repository of `hub_model_id`, a private one unless `hub_private_repo` is False.
 
         Raises:
+            HubError: there is no token that may write, or the Hub cannot be reached.
             ValueError: it is there and public, and `hub_private_repo` is not False.
         """
         if not self.is_world_process_zero():
@@ -307,7 +379,12 @@ class RegardTrainer(Trainer):
             kwargs: `license`, `language` and `tags` of the card, where no recipe says them.
 
         Returns:
-            a `regard.model_cards.publish.Published`, or without `blocking` a Future of it.
+            a `regard.model_cards.publish.Published`, or without `blocking` a Future of it; in other processes than
+            the main one None.
+
+        Raises:
+            NotPublishable: the check found something, such as a missing licence.
+            HubError: the Hub did not take it.
         """
         token = token or self.args.hub_token
         if self.hub_model_id is None:

@@ -83,7 +83,7 @@ ROWS = (
         "sentence-transformers",
         "sentence_transformers",
         ("sentence-transformers",),
-        "mean of the token vectors by any batch; saved, loaded and trained",
+        "an encoder's mean vector and a decoder's last, alone and in batches; saved, loaded and trained",
     ),
     Row(
         "`torch.compile`",

@@ -74,6 +74,25 @@ def test_table(tmp_path, found):
     assert text in readme.read_text()
 
 
+def test_the_readme_says_what_the_scripts_check():
+    """Its table is written by the matrix: what a row says is what its script does now."""
+    begin, end = markers(PART)
+    part = (SCRIPTS.parents[1] / "README.md").read_text(encoding="utf-8").partition(begin)[2].partition(end)[0]
+    rows = [line.strip("| ").split(" | ") for line in part.splitlines() if line.startswith("| ")][1:]
+    assert [(name, done) for name, _, done, _ in rows] == [(row.name, row.done) for row in ROWS]
+
+
+def test_a_script_that_fails_is_told(tmp_path):
+    fake = tmp_path / "python"
+    fake.write_text("#!/bin/sh\necho went wrong >&2\nexit 3\n")
+    fake.chmod(0o755)
+    assert run(ROWS[0], tmp_path, tmp_path, str(fake)) == "went wrong"
+    fake.write_text("#!/bin/sh\nexit 3\n")
+    assert run(ROWS[0], tmp_path, tmp_path, str(fake)) == "It ended with status 3."
+    fake.write_text("#!/bin/sh\nsleep 60\n")
+    assert run(ROWS[0], tmp_path, tmp_path, str(fake), timeout=0.2) == "It took longer than 0 seconds."
+
+
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [(["--only", "nonsense"], "the rows are pipelines"), (["--only", "peft", "--out", "x"], "--out wants all rows")],

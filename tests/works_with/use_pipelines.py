@@ -35,13 +35,14 @@ for name in ("decoder", "decoder-rotary"):
         assert one.startswith(prompt)
         assert len(one) > len(prompt)
 
-tokenizer = tokenizer_of("encoder")
-masked = f"the cat sees {tokenizer.mask_token} house ."
-logits = logits_of("AutoModelForMaskedLM", "encoder", masked)
-probabilities = logits[tokenizer(masked)["input_ids"].index(tokenizer.mask_token_id)].softmax(-1)
-found = make("fill-mask", "encoder")(masked, top_k=3)
-same([each["score"] for each in found], probabilities.topk(3).values)
-assert [each["token"] for each in found] == probabilities.topk(3).indices.tolist()
+tokenizer, fill = tokenizer_of("encoder"), make("fill-mask", "encoder")
+masked = [f"the cat sees {tokenizer.mask_token} house .", f"{SENTENCES[5]} a {tokenizer.mask_token} likes the sea ."]
+for text, found, again in zip(masked, fill(masked, top_k=3), fill(masked, top_k=3, batch_size=2), strict=True):
+    logits = logits_of("AutoModelForMaskedLM", "encoder", text)
+    expected = logits[tokenizer(text)["input_ids"].index(tokenizer.mask_token_id)].softmax(-1).topk(3)
+    for answer in (found, again):
+        same([each["score"] for each in answer], expected.values)
+        assert [each["token"] for each in answer] == expected.indices.tolist()
 
 for name in ("classifier", "dan"):
     classify = make("text-classification", name, top_k=None)
@@ -51,15 +52,19 @@ for name in ("classifier", "dan"):
             scores = {each["label"]: each["score"] for each in answer}
             same([scores[label] for label in LABELS], expected)
 
-tagged = make("token-classification", "tagger")(TEXTS[0])
-expected = logits_of("AutoModelForTokenClassification", "tagger", TEXTS[0]).softmax(-1)[1:-1]  # not <s> and </s>
-same([each["score"] for each in tagged], expected.max(-1).values)
-assert [each["entity"] for each in tagged] == [LABELS[i] for i in expected.argmax(-1)]
-assert [TEXTS[0][each["start"] : each["end"]] for each in tagged] == TEXTS[0].split()
+tag = make("token-classification", "tagger")
+for text, tagged, again in zip(TEXTS, tag(TEXTS), tag(TEXTS, batch_size=2), strict=True):
+    expected = logits_of("AutoModelForTokenClassification", "tagger", text).softmax(-1)[1:-1]  # not <s> and </s>
+    for answer in (tagged, again):
+        same([each["score"] for each in answer], expected.max(-1).values)
+        assert [each["entity"] for each in answer] == [LABELS[i] for i in expected.argmax(-1)]
+        assert [text[each["start"] : each["end"]] for each in answer] == text.split()
 
 for name in ("encoder", "decoder"):
     extract = make("feature-extraction", name, return_tensors=True)
     model, tokenizer = load("AutoModel", name), tokenizer_of(name)
-    for text, features in zip(TEXTS, extract(TEXTS), strict=True):
+    for text, features, again in zip(TEXTS, extract(TEXTS), extract(TEXTS, batch_size=2), strict=True):
         with torch.no_grad():
-            same(features, model(**tokenizer(text, return_tensors="pt")).last_hidden_state)
+            expected = model(**tokenizer(text, return_tensors="pt")).last_hidden_state
+        same(features, expected)
+        same(again[:, : expected.shape[1]], expected)  # in a batch, with the pads of the shorter text behind it

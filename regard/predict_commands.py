@@ -1,0 +1,29 @@
+"""`regard predict`: labels for a file."""
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from regard.cli import USE, CallError, _results_alone, _write, app
+
+
+@app.command(rich_help_panel=USE, epilog="Example: regard predict runs/sst2-dan reviews.txt --output labels.jsonl")
+def predict(
+    run: Annotated[str, typer.Argument(metavar="RUN", help="The folder of a run, or an id on the Hub.")],
+    file: Annotated[
+        str,
+        typer.Argument(metavar="FILE", help="A text a line (.txt), or a table with the columns of the run's data."),
+    ],
+    output: Annotated[Path | None, typer.Option(help="Write to this file, not to standard output.")] = None,
+    batch_size: Annotated[int, typer.Option(min=1, help="Rows at once.")] = 32,
+) -> None:
+    """Label the texts of a file, or tag their words: a line of JSON for each, with probabilities."""
+    if output is not None and output.is_dir():
+        raise CallError(f"--output: '{output}' is a folder: name a file in it.")
+    with _results_alone(True):
+        from regard.train.predict import predict_file
+
+        rows = predict_file(run, file, batch_size)
+    _write("".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows), output)

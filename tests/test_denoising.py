@@ -1,0 +1,229 @@
+"""Span corruption: taken back exactly, at the stated rates, in rows of one length; and a run of it.
+
+The example is that of Raffel et al. (2020, figure 2); rates and lengths are counted.
+"""
+
+import json
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import torch
+from transformers import AutoTokenizer, TrainerState
+
+from regard.train.collators import DenoisingCollator, TellEpoch, collator_for
+from regard.train.data import load_splits, prepare_splits
+from regard.train.denoising import (
+    SpanCorruption,
+    corrupted_lengths,
+    longest_text,
+    noise_of,
+    number_of_sentinels,
+)
+from regard.train.evaluate import evaluate_run
+from regard.train.recipe import load_recipe
+from regard.train.run import EndlessStream
+from regard.train.sections import DataSection, Recipe, RecipeError
+from regard.train.tokenization import train_tokenizer
+
+SENTINELS = tuple(range(1000, 1100))
+USUAL = SpanCorruption(0.15, 3.0, SENTINELS, eos_id=2)
+
+
+def texts(length, number=1, seed=0):
+    return np.random.default_rng(seed).integers(3, 1000, (number, length))
+
+
+@pytest.mark.parametrize(("density", "mean_span"), [(0.15, 3.0), (0.5, 1.0), (0.9, 2.0), (0.15, 10.0), (0.01, 3.0)])
+def test_a_corrupted_text_is_restored_exactly(density, mean_span):
+    corruption = SpanCorruption(density, mean_span, SENTINELS, eos_id=2)
+    for length in (1, 2, 3, 4, 7, 20, 100):
+        for seed in range(20):
+            [ids] = texts(length, seed=seed)
+            ids[length // 2] = 2  # the end of a document inside
+            inputs, targets = corruption.corrupt(ids, np.random.default_rng(seed))
+            assert (len(inputs), len(targets)) == corrupted_lengths(length, density, mean_span)
+            assert corruption.restore(inputs, targets).tolist() == ids.tolist()
+
+
+def test_the_parts_are_those_of_the_paper():
+    ids = texts(100)[0]
+    inputs, targets = USUAL.corrupt(ids, np.random.default_rng(3))
+    # 15 of 100 tokens in 5 spans: 85 stay, with a sentinel for each span and the end.
+    assert (len(inputs), len(targets)) == (85 + 5 + 1, 15 + 5 + 1)
+    for side in (inputs, targets):
+        assert [token for token in side if token in SENTINELS] == list(SENTINELS[:5])
+        assert side[-1] == 2
+    assert targets[0] == SENTINELS[0]
+    assert inputs[0] == ids[0]
+    assert inputs[-2] == SENTINELS[4]
+
+
+def test_the_rates_are_the_stated_ones():
+    """Counted on 200,000 tokens; and each place inside is taken out as often as another."""
+    taken, spans, places = 0, 0, np.zeros(200)
+    for number in range(1000):
+        inputs, targets = USUAL.corrupt(np.arange(200) + 3, np.random.default_rng([1, number]))
+        gone = targets[(targets < 1000) & (targets > 2)] - 3
+        places[gone] += 1
+        taken, spans = taken + len(gone), spans + np.isin(inputs, SENTINELS).sum()
+    assert taken / 200_000 == pytest.approx(0.15, abs=0.005)
+    assert taken / spans == pytest.approx(3.0, abs=0.05)
+    # Far from the ends (the first token is never taken, and the last always), within four standard deviations.
+    share = places[40:160].mean() / 1000
+    assert np.abs(places[40:160] - 1000 * share).max() < 4 * np.sqrt(1000 * share * (1 - share))
+
+
+def test_lengths_fill_the_inputs_exactly():
+    """By the formula of T5's code: n tokens have round(n·d) noise in round(noise/m) spans."""
+    assert noise_of(568, 0.15, 3.0) == (85, 28)
+    assert longest_text(512, 0.15, 3.0) == 568
+    assert corrupted_lengths(568, 0.15, 3.0) == (512, 114)  # T5's own numbers for inputs of 512
+    for size in range(3, 300):
+        length = longest_text(size, 0.15, 3.0)
+        assert corrupted_lengths(length, 0.15, 3.0)[0] == size
+        assert corrupted_lengths(length + 1, 0.15, 3.0)[0] > size
+    with pytest.raises(ValueError, match=r"data\.block_size: 1 leaves no room for text"):
+        longest_text(1, 0.15, 3.0)
+
+
+def test_parts_that_do_not_belong_together_are_refused():
+    inputs, targets = USUAL.corrupt(texts(50)[0], np.random.default_rng(0))
+    for one, other, sentence in [
+        (inputs, targets[1:], "the same sentinels"),
+        (inputs[:-1], targets, "does not end"),
+        (inputs, np.concatenate([[7], targets]), "does not begin with a sentinel"),
+        (inputs[::-1], targets, "the same sentinels"),
+    ]:
+        with pytest.raises(ValueError, match=sentence):
+            USUAL.restore(one, other)
+
+
+# --- tokenizer, data, collator
+
+
+def tokenizer_for(data, texts=("abcdefg",), **settings):
+    return train_tokenizer(texts, "char", 100, template="eos", sentinels=number_of_sentinels(data), **settings)
+
+
+def test_sentinels_are_tokens_that_no_text_holds(tmp_path):
+    data = DataSection(train="a.txt", block_size=40)
+    tokenizer = tokenizer_for(data, ["<extra_id_0> abc"])
+    number = number_of_sentinels(data)
+    assert number == noise_of(longest_text(40, 0.15, 3.0), 0.15, 3.0)[1] == 2
+    size = len(tokenizer)
+    tokenizer.save_pretrained(tmp_path)
+    for one in (tokenizer, AutoTokenizer.from_pretrained(tmp_path)):
+        assert one.convert_tokens_to_ids(["<extra_id_0>", "<extra_id_1>"]) == [size - 2, size - 1]
+        assert {size - 2, size - 1} < set(one.all_special_ids)
+        assert not {size - 2, size - 1} & set(one("<extra_id_0> abc")["input_ids"])
+        assert one.decode([size - 2], skip_special_tokens=True) == ""
+    plain = train_tokenizer(["abc"], "char", 100, template="eos")
+    with pytest.raises(
+        ValueError, match=r"no token <extra_id_0>, and denoising puts 2 sentinels, <extra_id_0> to <ex"
+    ):
+        SpanCorruption.of(plain, data)
+    tokenizer.eos_token = None
+    with pytest.raises(ValueError, match="no end token"):
+        SpanCorruption.of(tokenizer, data)
+
+
+def recipe_of(data, **training):
+    return Recipe(name="x", task="denoising", model={"type": "transformer"}, data=data, training=training)
+
+
+def test_rows_are_of_one_length_and_nothing_is_lost(tmp_path):
+    path = tmp_path / "a.jsonl"
+    generator = np.random.default_rng(0)
+    documents = ["".join(generator.choice(list("abcdefg"), number)) for number in (90, 3, 0, 41, 60)]
+    path.write_text("".join(json.dumps({"text": text}) + "\n" for text in documents))
+    data = DataSection(train=str(path), validation=str(path), block_size=40)
+    recipe, tokenizer = recipe_of(data, seed=7), tokenizer_for(data)
+    splits, report = prepare_splits(load_splits(data, "denoising"), recipe, tokenizer)
+    whole = "".join(text + "</s>" for text in documents if text)
+    train, valid = splits["train"].to_list(), splits["validation"].to_list()
+    assert "".join(tokenizer.decode(row["input_ids"]) for row in train) == whole
+    corruption, collate = SpanCorruption.of(tokenizer, data), collator_for(recipe, tokenizer)
+    restored = [corruption.restore(row["input_ids"], row["labels"]).tolist() for row in valid]
+    assert restored == [row["input_ids"] for row in train]
+    full = longest_text(40, 0.15, 3.0)
+    assert [len(row["input_ids"]) for row in train[:-1]] == [full] * (len(train) - 1)
+    batch = collate(train[:-1])
+    assert (batch["attention_mask"] == 1).all()
+    assert (batch["labels"] != -100).all()
+    assert batch["input_ids"].shape == (len(train) - 1, 40)
+    lengths = [corrupted_lengths(len(row["input_ids"]), 0.15, 3.0) for row in train]
+    for name in ("train", "validation"):
+        found = report.splits[name]
+        assert (found.tokens, found.targets) == (sum(map(sum, lengths)), sum(target for _, target in lengths))
+
+
+def test_gaps_follow_from_seed_epoch_and_row_alone():
+    rows = [{"input_ids": ids.tolist(), "row": number} for number, ids in enumerate(texts(60, 6))]
+    collate = DenoisingCollator(0, USUAL, seed=1)
+
+    def by_row(collate, order, more=()):
+        torch.manual_seed(sum(order))
+        batch = collate([rows[i] | dict(more) for i in order])
+        return {i: batch["labels"][place].tolist() for place, i in enumerate(order)}
+
+    first = by_row(collate, [0, 1, 2, 3, 4, 5])
+    assert by_row(collate, [5, 0]) == {5: first[5], 0: first[0]}
+    assert by_row(DenoisingCollator(0, USUAL, seed=2), [0])[0] != first[0]
+    TellEpoch(collate).on_epoch_begin(None, TrainerState(epoch=1.0), None)
+    second = by_row(collate, [0, 1])
+    assert second[0] != first[0]
+    # A stream says itself how often it has begun anew.
+    assert by_row(DenoisingCollator(0, USUAL, seed=1), [0, 1], {"epoch": 1}) == second
+    assert by_row(collate, [0], {"epoch": 0})[0] == first[0]
+
+
+def test_a_stream_says_how_often_it_has_begun():
+    class Rows(list):
+        def set_epoch(self, epoch):
+            pass
+
+    stream = iter(EndlessStream(Rows([{"row": 0}, {"row": 1}])))
+    assert [next(stream) for _ in range(3)] == [{"row": 0, "epoch": 0}, {"row": 1, "epoch": 0}, {"row": 0, "epoch": 1}]
+
+
+@pytest.mark.parametrize(
+    ("settings", "sentence"),
+    [
+        (["data.noise_density=1"], "data.noise_density: 1.0 is not between 0 and 1."),
+        (["data.mean_span_length=0.5"], "data.mean_span_length: 0.5 is not a number of at least 1."),
+        (["data.whole_word_masking=true"], "data.whole_word_masking is for the task masked-lm, not for denoising: "),
+        (["tokenizer.vocab_size=265"], "tokenizer.vocab_size: 265 is too small for 7 sentinels beside the rest: at l"),
+        (["data.test=5%"], "data.test: '5%' needs all rows in advance, and data.streaming reads them as they come."),
+    ],
+)
+def test_what_cannot_work_is_refused(settings, sentence):
+    with pytest.raises(RecipeError) as caught:
+        load_recipe("denoising/wikipedia-seq2seq", settings)
+    assert str(caught.value).startswith(sentence)
+
+
+def test_the_command_trains_a_denoiser(tmp_path):
+    """Streamed, for more steps than the text has rows."""
+    path, run = tmp_path / "a.txt", tmp_path / "run"
+    path.write_text("the cat saw the dog and the dog saw the cat\n" * 40)
+    settings = [
+        "hidden_size=16", "encoder_layers=1", "decoder_layers=1", "num_attention_heads=2", "intermediate_size=32",
+        "num_key_value_heads=2",
+    ]  # fmt: skip
+    overrides = [f"model.{setting}" for setting in settings]
+    overrides += [f"data.train={path}", f"data.validation={path}", "data.block_size=24", "tokenizer.kind=word"]
+    overrides += ["tokenizer.vocab_size=40", "training.max_steps=6", "training.eval_steps=3", "training.save_steps=3"]
+    overrides += ["training.per_device_train_batch_size=8", "evaluation.samples=2"]
+    command = [sys.executable, "-m", "regard", "train", "denoising/wikipedia-seq2seq", *overrides]
+    done = subprocess.run([*command, "--output", str(run), "--json"], capture_output=True, text=True, timeout=180)
+    assert done.returncode == 0, done.stderr[-2000:]
+    metrics = json.loads(done.stdout)
+    assert evaluate_run(run) == metrics["evaluation"]
+    scores = metrics["evaluation"]["validation"]
+    assert scores["perplexity"] == pytest.approx(np.exp(scores["loss"]))
+    assert [sample["target"].startswith("<extra_id_0>") for sample in metrics["samples"]] == [True, True]
+    card = (run / "README.md").read_text(encoding="utf-8")
+    assert "puts back" in card
+    assert "| data.noise_density | 0.15 |" in card

@@ -1,0 +1,135 @@
+"""Span corruption, the denoising objective of T5 (Raffel et al., 2020, section 3.1.4).
+
+    text     Thank you for inviting me to your party last week
+    input    Thank you <extra_id_0> me to your party <extra_id_1> week </s>
+    target   <extra_id_0> for inviting <extra_id_1> last </s>
+
+Spans of a text are taken out; a sentinel stands in the place of each, and in the target before what was taken out. How
+many tokens and spans there are depends on the length of the text alone, so that rows of one length stay rows of one
+length, and nothing is padded or lost.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from transformers import PreTrainedTokenizerBase
+
+from regard.train.sections import DataSection
+
+SENTINEL = "<extra_id_{}>"
+
+
+def noise_of(length: int, density: float, mean_span: float) -> tuple[int, int]:
+    """How many tokens are taken out of a text of `length` tokens, in how many spans."""
+    noise = min(max(round(length * density), 1), max(length - 1, 1))
+    kept = length - noise
+    return noise, max(1, min(round(noise / mean_span), kept))
+
+
+def corrupted_lengths(length: int, density: float, mean_span: float) -> tuple[int, int]:
+    """The lengths of input and target that `length` tokens become, a sentinel a span and the end token included."""
+    noise, spans = noise_of(length, density, mean_span)
+    return length - noise + spans + 1, noise + spans + 1
+
+
+def longest_text(input_length: int, density: float, mean_span: float) -> int:
+    """The most tokens of text whose corrupted input has at most `input_length`.
+
+    Raises:
+        ValueError: not even one has.
+    """
+    length = 0
+    while corrupted_lengths(length + 1, density, mean_span)[0] <= input_length:
+        length += 1
+    if length == 0:
+        raise ValueError(
+            f"data.block_size: {input_length} leaves no room for text beside a sentinel and an end token."
+        )
+    return length
+
+
+def number_of_sentinels(data: DataSection) -> int:
+    """How many a recipe needs: one for each span of its longest texts."""
+    rates = data.noise_density, data.mean_span_length
+    return noise_of(longest_text(data.block_size, *rates), *rates)[1]
+
+
+@dataclass(frozen=True)
+class SpanCorruption:
+    """Corrupts rows of token ids, and takes it back.
+
+    Attributes:
+        density: share of the tokens that are taken out.
+        mean_span: tokens of a span on average.
+        sentinels: the ids of <extra_id_0>, <extra_id_1>, ...
+        eos_id: what ends an input and a target.
+    """
+
+    density: float
+    mean_span: float
+    sentinels: tuple[int, ...]
+    eos_id: int
+
+    @classmethod
+    def of(cls, tokenizer: PreTrainedTokenizerBase, data: DataSection) -> "SpanCorruption":
+        """By the rates of a recipe, with the sentinels of a tokenizer.
+
+        Raises:
+            ValueError: when it has too few of them, or no end token.
+        """
+        needed, vocabulary = number_of_sentinels(data), tokenizer.get_vocab()
+        names = [SENTINEL.format(i) for i in range(needed)]
+        if missing := [name for name in names if name not in vocabulary]:
+            raise ValueError(
+                f"The tokenizer has no token {missing[0]}, and denoising puts {needed} sentinels, {names[0]} to "
+                f"{names[-1]}, in the place of text: leave out tokenizer.path, and one that has them is trained."
+            )
+        if tokenizer.eos_token_id is None:
+            raise ValueError("The tokenizer has no end token, which denoising needs: set its eos_token.")
+        sentinels = tuple(vocabulary[name] for name in names)
+        return cls(data.noise_density, data.mean_span_length, sentinels, tokenizer.eos_token_id)
+
+    def corrupt(self, ids: np.ndarray, generator: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+        """Input and target of a text. As in T5's own code, kept and taken spans take turns, a kept one comes first,
+        and all ways to cut them are equally likely.
+
+        Args:
+            ids: (T,), without sentinels; empty parts and special tokens inside are text as any other.
+            generator: where chance comes from.
+        """
+        noise, spans = noise_of(len(ids), self.density, self.mean_span)
+        taken = _cut_into(noise, spans, generator)
+        kept = _cut_into(len(ids) - noise, spans, generator) if len(ids) > noise else np.zeros(1, np.int64)
+        edges = np.cumsum(np.stack([kept, taken], axis=1).reshape(-1))[:-1]
+        parts = np.split(np.asarray(ids), edges)
+        marks = [np.array([sentinel], parts[0].dtype) for sentinel in self.sentinels[:spans]]
+        end = np.array([self.eos_id], parts[0].dtype)
+        inputs = [part for pair in zip(parts[::2], marks, strict=True) for part in pair]
+        targets = [part for pair in zip(marks, parts[1::2], strict=True) for part in pair]
+        return np.concatenate([*inputs, end]), np.concatenate([*targets, end])
+
+    def restore(self, inputs: np.ndarray, targets: np.ndarray) -> np.ndarray:
+        """The text of which `corrupt` made an input and a target.
+
+        Raises:
+            ValueError: the two do not belong together: they have other sentinels, or no end.
+        """
+        inputs, targets = np.asarray(inputs), np.asarray(targets)
+        places = [np.flatnonzero(np.isin(side, self.sentinels)) for side in (inputs, targets)]
+        in_order = list(self.sentinels[: len(places[0])])
+        if any(side[place].tolist() != in_order for side, place in zip((inputs, targets), places, strict=True)):
+            raise ValueError("The input and the target do not have the same sentinels in their order.")
+        if any(len(side) == 0 or side[-1] != self.eos_id for side in (inputs, targets)):
+            raise ValueError("The input or the target does not end with the end token.")
+        before, *kept = np.split(inputs[:-1], places[0])
+        left, *taken = np.split(targets[:-1], places[1])
+        if len(left):
+            raise ValueError("The target does not begin with a sentinel.")
+        pieces = [piece[1:] for pair in zip(taken, kept, strict=True) for piece in pair]
+        return np.concatenate([before, *pieces])
+
+
+def _cut_into(number: int, parts: int, generator: np.random.Generator) -> np.ndarray:
+    """The lengths of so many parts, each at least 1, that have `number` in all: any way to cut is equally likely."""
+    cuts = np.sort(generator.choice(number - 1, parts - 1, replace=False)) + 1 if parts > 1 else np.zeros(0, np.int64)
+    return np.diff(np.concatenate([[0], cuts, [number]]))

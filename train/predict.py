@@ -1,0 +1,187 @@
+"""What a run says of new texts: a label for each, or a tag for each word, with their probabilities.
+
+    predict_file(run, path)   rows of a file, each with what is predicted
+
+Texts are cut and encoded as the run's own data was. The batch size is a matter of speed: pads are masked.
+
+Axes: B rows, T tokens, K labels.
+"""
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+from transformers import PreTrainedModel, PreTrainedTokenizerBase
+
+from regard.evaluation.generation import load_run, position_limit
+from regard.evaluation.guesses import kind_of
+from regard.train.collators import ClassificationCollator
+from regard.train.data import row_items
+from regard.train.preprocessing import encode_texts
+from regard.train.readers import SUFFIXES, columns_of, read_lines, read_rows
+from regard.train.recipe import RUN_RECIPE, load_recipe
+from regard.train.tagging import encode_tagged
+
+BATCH_SIZE = 32
+DIGITS = 6  # of a probability; those after them depend on how the rows were put into batches
+TEXT_ROLES, WORD_ROLES = ("text", "text_pair"), ("tokens",)
+
+
+def predict_file(
+    run: str | os.PathLike[str], path: str | os.PathLike[str], batch_size: int = BATCH_SIZE
+) -> list[dict[str, Any]]:
+    """Labels the rows of a file.
+
+    Args:
+        run: a run's folder, or a Hub id, of a model that labels texts or words.
+        path: a .txt file with a text a line (of a tagger, its words with white space between), or a .tsv, .csv,
+            .jsonl, .json or .parquet file with the columns of the run's data; further ones are passed over.
+        batch_size: rows at once.
+
+    Returns:
+        As `predict_texts` or `predict_tags` gives them, in the file's order.
+
+    Raises:
+        ValueError: the model labels nothing, or the file is of another kind, or lacks a column.
+    """
+    path = Path(path)
+    if path.suffix.lower() not in SUFFIXES:
+        raise ValueError(f"'{path}' is not a file of a kind that is read, which are {', '.join(SUFFIXES)}.")
+    if not path.is_file():
+        raise ValueError(f"There is no file '{path}'.")
+    model, tokenizer = load_run(run)
+    tags = _tags(model)
+    columns, limit = _as_trained(run, model, tokenizer)
+    rows = _read(path, {role: columns.get(role, role) for role in (WORD_ROLES if tags else TEXT_ROLES)}, columns)
+    if tags:
+        return predict_tags(model, tokenizer, [row["tokens"] for row in rows], limit, batch_size)
+    pairs = [row.get("text_pair") for row in rows]
+    return predict_texts(
+        model, tokenizer, [row["text"] for row in rows], None if None in pairs else pairs, limit, batch_size
+    )
+
+
+def _tags(model: PreTrainedModel) -> bool:
+    kind = kind_of(model)
+    if kind not in ("label", "tag"):
+        raise ValueError(f"A {type(model).__name__} labels neither texts nor words.")
+    if getattr(model.config, "problem_type", None) in ("regression", "multi_label_classification"):
+        raise ValueError(f"The model's problem_type is {model.config.problem_type}: it does not give one label.")
+    return kind == "tag"
+
+
+def _as_trained(
+    run: str | os.PathLike[str], model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase
+) -> tuple[Mapping[str, str], int]:
+    """The columns of the run's data, and how many tokens are read of a text."""
+    if (Path(run) / RUN_RECIPE).is_file():
+        data = load_recipe(run).data
+        return data.columns, data.max_length
+    return {}, min(limit for limit in (tokenizer.model_max_length, position_limit(model)) if limit)
+
+
+def _read(path: Path, wanted: Mapping[str, str], columns: Mapping[str, str]) -> list[dict[str, Any]]:
+    """The rows with their columns named by role. A second text is read where the run's data had one."""
+    if path.suffix.lower() == ".txt":
+        first = next(iter(wanted))
+        if "text_pair" in columns:
+            raise ValueError(f"The run labels pairs of texts, which '{path}' has no columns for: give a .tsv file.")
+        return [{first: line.split() if first == "tokens" else line} for line in read_lines(path)]
+    wanted = {role: column for role, column in wanted.items() if role != "text_pair" or role in columns}
+    present = columns_of(path)
+    if missing := [column for column in wanted.values() if column not in present]:
+        names = ", ".join(f"'{name}'" for name in present)
+        raise ValueError(f"'{path}' has no column '{missing[0]}', which the run reads: its columns are {names}.")
+    rows = []
+    for place, row in read_rows(path):
+        found: dict[str, Any] = {}
+        for role, column in wanted.items():
+            value = row[column]
+            if role == "tokens":
+                value = row_items(value, column, place)
+            words = value if role == "tokens" else [value]
+            if not all(isinstance(word, str) for word in words):
+                raise ValueError(f"{place}: column '{column}' holds something else than text.")
+            found[role] = value
+        rows.append(found)
+    return rows
+
+
+def predict_texts(
+    model: PreTrainedModel,
+    tokenizer: PreTrainedTokenizerBase,
+    texts: Sequence[str],
+    pairs: Sequence[str] | None = None,
+    max_length: int = 512,
+    batch_size: int = BATCH_SIZE,
+) -> list[dict[str, Any]]:
+    """The likeliest label of each text, or pair of texts.
+
+    Returns:
+        For each `text`, with its `text_pair`, the `label`, its `probability`, and the `probabilities` of all labels;
+        of a text without tokens no label.
+    """
+    batch = {"text": list(texts), "label": [0] * len(texts)} | ({} if pairs is None else {"text_pair": list(pairs)})
+    encoded = encode_texts(batch, tokenizer, max_length) if texts else {}
+    names = [model.config.id2label[i] for i in range(model.config.num_labels)]
+    results: list[dict[str, Any]] = []
+    for i, text in enumerate(texts):
+        nothing = {"label": None, "probability": None, "probabilities": {}}
+        results.append({"text": text, **({} if pairs is None else {"text_pair": pairs[i]}), **nothing})
+    for i, logits in _logits(model, tokenizer, encoded, batch_size):  # (K,)
+        chances = [round(chance, DIGITS) for chance in logits.softmax(-1).tolist()]
+        best = int(logits.argmax())
+        results[i] |= {"label": names[best], "probability": chances[best]}
+        results[i]["probabilities"] = dict(zip(names, chances, strict=True))
+    return results
+
+
+def predict_tags(
+    model: PreTrainedModel,
+    tokenizer: PreTrainedTokenizerBase,
+    sentences: Sequence[Sequence[str]],
+    max_length: int = 512,
+    batch_size: int = BATCH_SIZE,
+) -> list[dict[str, Any]]:
+    """The likeliest tag of each word, that of its first piece.
+
+    Returns:
+        For each sentence its `tokens`, their `tags` and the `probabilities` of these; None for a word that no piece
+        stands for, since the sentence was cut before it.
+    """
+    batch = {"tokens": [list(words) for words in sentences], "tags": [[0] * len(words) for words in sentences]}
+    encoded = encode_tagged(batch, tokenizer, max_length) if sentences else {}
+    results = [
+        {"tokens": list(words), "tags": [None] * len(words), "probabilities": [None] * len(words)}
+        for words in sentences
+    ]
+    for i, logits in _logits(model, tokenizer, encoded, batch_size):  # (T, K)
+        chances, best = logits.softmax(-1).max(-1)
+        first = [place for place, label in enumerate(encoded["labels"][i]) if label == 0]
+        for word, place in zip(encoded["kept"][i], first, strict=True):
+            results[i]["tags"][word] = model.config.id2label[int(best[place])]
+            results[i]["probabilities"][word] = round(float(chances[place]), DIGITS)
+    return results
+
+
+def _logits(
+    model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, encoded: Mapping[str, list], batch_size: int
+) -> Iterator[tuple[int, torch.Tensor]]:
+    """Of each row with tokens its number and what the model says of it, float32, without pads."""
+    if batch_size < 1:
+        raise ValueError(f"batch_size={batch_size} must be at least 1.")
+    names = ("input_ids", "attention_mask", "token_type_ids")
+    rows = [i for i, ids in enumerate(encoded.get("input_ids", [])) if ids]
+    rows.sort(key=lambda i: -len(encoded["input_ids"][i]))  # of like length together
+    collate = ClassificationCollator(tokenizer.pad_token_id or 0)
+    model.eval()
+    for start in range(0, len(rows), batch_size):
+        chosen = rows[start : start + batch_size]
+        features = [{name: encoded[name][i] for name in names if name in encoded} for i in chosen]
+        batch = {name: value.to(model.device) for name, value in collate(features).items()}
+        with torch.no_grad():
+            logits = model(**batch).logits.float().cpu()
+        for i, one in zip(chosen, logits, strict=True):
+            yield i, one[: len(encoded["input_ids"][i])] if one.dim() == 2 else one
