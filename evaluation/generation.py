@@ -28,6 +28,8 @@ AUTO_CLASSES = (
     "AutoModelForQuestionAnswering",
     "AutoModel",
 )
+WANTS_CODE = "trust_remote_code"  # in the library's refusals to run a repository's code unasked
+OWN_CODE = "it needs code of its own, and no code of a repository is run here"
 GROWING_POSITIONS = ("sinusoidal", "rotary", "none")  # of this package's models: computed for any length
 DEFAULT_NEW_TOKENS = 128  # of a translation, where nothing says how long it may be
 SOURCE_TOKENS_PER_ROW = 128  # a batch holds up to batch_size rows, and fewer when they are longer than this
@@ -51,12 +53,7 @@ def load_run(
         model = auto_class.from_pretrained(path, config=config, trust_remote_code=False)
     except OSError as error:
         raise ValueError(f"'{path}' cannot be loaded: {str(error).strip().splitlines()[0]}") from error
-    try:
-        tokenizer = AutoTokenizer.from_pretrained(path, trust_remote_code=False)
-    except (OSError, ValueError) as error:  # a file that is missing is a ValueError about optional packages there
-        raise ValueError(
-            f"'{path}' has no tokenizer that can be loaded: its tokenizer.json is missing or broken."
-        ) from error
+    tokenizer = load_tokenizer(path)
     if device is None:
         device = "cuda" if torch.cuda.is_available() else "cpu"
     return model.eval().to(device), tokenizer
@@ -69,6 +66,18 @@ def load_config(path: str | Path) -> transformers.PretrainedConfig:
         return AutoConfig.from_pretrained(path, trust_remote_code=False)
     except OSError as error:
         raise ValueError(f"'{path}' cannot be loaded: {str(error).strip().splitlines()[0]}") from error
+    except ValueError as error:  # a type of model that is not known
+        why = OWN_CODE if WANTS_CODE in str(error) else str(error).strip().partition(". ")[0].rstrip(".")
+        raise ValueError(f"'{path}' cannot be loaded: {why}.") from error
+
+
+def load_tokenizer(path: str | Path) -> PreTrainedTokenizerBase:
+    """The tokenizer alone; the arguments and what is raised are those of `load_run`."""
+    try:
+        return AutoTokenizer.from_pretrained(path, trust_remote_code=False)
+    except (OSError, ValueError) as error:  # a file that is missing is a ValueError about optional packages there
+        why = OWN_CODE if WANTS_CODE in str(error) else "its tokenizer.json is missing or broken"
+        raise ValueError(f"'{path}' has no tokenizer that can be loaded: {why}.") from error
 
 
 def auto_class_name(config: transformers.PretrainedConfig) -> str:
@@ -123,7 +132,7 @@ def translate(
         max_new_tokens: the longest translation in tokens; a learned position table can end it sooner.
         length_penalty: hypotheses compete by log-probability / length ** length_penalty.
         no_repeat_ngram_size: no run of so many tokens is written twice in a text; 0 allows all.
-        max_source_length: texts are cut at so many tokens, where that is less than the tokenizer's limit.
+        max_source_length: texts are cut at so many tokens, in the place of the tokenizer's limit.
 
     Returns:
         One string a text; with `n_best` above 1 a list a text, best first: distinct, and fewer where the search finds
@@ -146,6 +155,10 @@ def translate(
     if no_repeat_ngram_size is None:
         no_repeat_ngram_size = own.no_repeat_ngram_size or 0
     _check_at_least_one(num_beams=num_beams, n_best=n_best, batch_size=batch_size, max_new_tokens=max_new_tokens)
+    if max_source_length is not None:
+        _check_at_least_one(max_source_length=max_source_length)
+    if not isinstance(no_repeat_ngram_size, int) or no_repeat_ngram_size < 0:
+        raise ValueError(f"no_repeat_ngram_size={no_repeat_ngram_size!r} must be a whole number, at least 0.")
     if n_best > num_beams:
         raise ValueError(f"n_best={n_best} translations need a search at least as wide, but num_beams={num_beams}.")
 
@@ -179,9 +192,9 @@ def longest_translation(model: PreTrainedModel) -> int:
 def encode_sources(
     model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, texts: Sequence[str], max_length: int | None = None
 ) -> list[list[int] | None]:
-    """The tokens of each text, cut at the tokenizer's or the model's limit or `max_length`, None for a blank one."""
-    limits = [limit for limit in (tokenizer.model_max_length, position_limit(model), max_length) if limit]
-    limit = min(limits)
+    """The tokens of each text, None for a blank one, cut at `max_length` or else the tokenizer's limit, and at the
+    model's."""
+    limit = min(limit for limit in (max_length or tokenizer.model_max_length, position_limit(model)) if limit)
     encoded: list[list[int] | None] = []
     cut = 0
     for text in texts:

@@ -11,7 +11,7 @@ from matplotlib.ticker import FixedLocator, NullLocator
 from regard.evaluation.curves import PROSE
 from regard.evaluation.drawing import GRAY, INK, add_legend, check_format, clean, save_figure, series_style
 
-MOST_TICKS = 12
+TICK_ROOM = 0.08  # of the axis, for the label of a tick
 
 
 @dataclass(frozen=True)
@@ -73,10 +73,8 @@ def plot_learning_curves(
         handles.append(axes.axhline(chance, color=GRAY, linewidth=1.2, linestyle=":"))
         labels.append(f"always the most frequent label: {chance:.3g}")
     axes.set_xscale("log")
-    ticks = sorted({number for curve in curves for number in curve.numbers})
-    if len(ticks) <= MOST_TICKS:
-        axes.xaxis.set_major_locator(FixedLocator(ticks))
-        axes.xaxis.set_minor_locator(NullLocator())
+    axes.xaxis.set_major_locator(FixedLocator(_ticks(curves)))
+    axes.xaxis.set_minor_locator(NullLocator())
     axes.xaxis.set_major_formatter("{x:,.0f}")
     axes.set_xlabel("training examples", color=GRAY, fontsize=9)
     name = PROSE.get(metric, metric.replace("_", " "))
@@ -86,6 +84,17 @@ def plot_learning_curves(
     axes.set_title(title, fontsize=11, color=INK, loc="left", parse_math=False)
     add_legend(axes, handles, labels)
     return save_figure(figure, path)
+
+
+def _ticks(curves: Sequence[LearningCurve]) -> list[float]:
+    """The numbers of examples, but for those so close to a smaller one that their labels would cover it."""
+    first, *others = sorted({number for curve in curves for number in curve.numbers})
+    room = TICK_ROOM * np.log(others[-1] / first) if others else 0.0
+    ticks = [first]
+    for number in others:
+        if np.log(number / ticks[-1]) >= room:
+            ticks.append(number)
+    return ticks
 
 
 def _seeds(curve: LearningCurve) -> str:

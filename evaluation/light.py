@@ -14,11 +14,11 @@ from typing import Any
 
 import numpy as np
 import torch
-from transformers import AutoModel, AutoTokenizer, PreTrainedModel, PreTrainedTokenizerBase
+from transformers import AutoModel, PreTrainedModel, PreTrainedTokenizerBase
 from transformers.utils import logging as library_logging
 
 from regard.evaluation.attention import attention_kinds
-from regard.evaluation.generation import load_config, position_limit
+from regard.evaluation.generation import load_config, load_tokenizer, position_limit
 from regard.evaluation.tokens import readable_tokens
 
 logger = logging.getLogger(__name__)
@@ -104,7 +104,8 @@ def cosines(one: np.ndarray, two: np.ndarray) -> np.ndarray:
 
 
 def load_layers(path: str | Path) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
-    """The body of a run or of a model on the Hub, without its head, and its tokenizer.
+    """The body of a run or of a model on the Hub, without its head, and its tokenizer. Its weights are read from
+    safetensors alone, and no code of a repository is run.
 
     Raises:
         ValueError: there is no such model, it has no layers, or its weights are not all there.
@@ -115,26 +116,27 @@ def load_layers(path: str | Path) -> tuple[PreTrainedModel, PreTrainedTokenizerB
     try:
         with _quiet():
             model, found = AutoModel.from_pretrained(
-                path, config=config, trust_remote_code=False, output_loading_info=True
+                path, config=config, trust_remote_code=False, use_safetensors=True, output_loading_info=True
             )
-            tokenizer = AutoTokenizer.from_pretrained(path, trust_remote_code=False)
     except OSError as error:
         raise ValueError(f"'{path}' cannot be loaded: {str(error).strip().splitlines()[0]}") from error
     if missing := sorted(name for name in found["missing_keys"] if "pooler" not in name):  # which is no layer
         raise ValueError(f"'{path}' lacks weights of the model's layers, such as {missing[0]}.")
-    return model.eval(), tokenizer
+    return model.eval(), load_tokenizer(path)
 
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Without a report on the head's weights, which are left out on purpose."""
-    before = library_logging.get_verbosity()
+    """Without a report on the head's weights, which are left out on purpose, and without a bar."""
+    verbosity, bar = library_logging.get_verbosity(), library_logging.is_progress_bar_enabled()
     library_logging.set_verbosity_error()
     library_logging.disable_progress_bar()
     try:
         yield
     finally:
-        library_logging.set_verbosity(before)
+        library_logging.set_verbosity(verbosity)
+        if bar:
+            library_logging.enable_progress_bar()
 
 
 @torch.no_grad()
@@ -158,14 +160,14 @@ def light(
         ValueError: a sentence without the word or with too many tokens, too few or too many uses, or a model without
             layers.
     """
-    sentences = list(sentences)
-    if isinstance(word, str) and not word.strip():
+    word, sentences = word.strip(), list(sentences)
+    if not word:
         raise ValueError("The word is empty.")
     if twice := next((text for i, text in enumerate(sentences) if text in sentences[:i]), None):
         raise ValueError(f"The sentence {twice!r} is given twice.")
     if not tokenizer.is_fast:
         raise ValueError(f"A {type(tokenizer).__name__} does not tell where its tokens are in a text.")
-    places = [_places(word.strip(), text, number, occurrence) for number, text in enumerate(sentences, 1)]
+    places = [_places(word, text, number, occurrence) for number, text in enumerate(sentences, 1)]
     if (number := sum(map(len, places))) < 2:
         raise ValueError(f"'{word}' is not used twice, and two uses are compared: give another sentence.")
     if number > MOST_USES:
@@ -173,11 +175,14 @@ def light(
             f"'{word}' is used {number} times, and at most {MOST_USES} are compared: choose occurrence=1."
         )
     reader = model.get_encoder() if model.config.is_encoder_decoder else model.base_model
+    limit, unknown = position_limit(model), False
     uses, tokens, vectors, rest = [], [], [], []
-    unknown = False
     for number, (text, found) in enumerate(zip(sentences, places, strict=True), 1):
         encoded = tokenizer(text, return_offsets_mapping=True, return_special_tokens_mask=True, verbose=False)
-        ids, stages = encoded["input_ids"], _stages(model, reader, encoded["input_ids"], text)
+        ids = encoded["input_ids"]
+        if limit is not None and len(ids) > limit:
+            raise ValueError(f"Sentence {number} has {len(ids)} tokens, and the model reads {limit}: shorten it.")
+        stages = _stages(model, reader, ids)
         pieces_of = [_pieces(encoded["offset_mapping"], start, end) for start, end, _ in found]
         readable = readable_tokens(tokenizer, ids)
         for (start, end, nth), pieces in zip(found, pieces_of, strict=True):
@@ -215,11 +220,8 @@ def _pieces(offsets: Sequence[tuple[int, int]], start: int, end: int) -> list[in
     return [i for i, (first, last) in enumerate(offsets) if first < end and last > start and last > first]
 
 
-def _stages(model: PreTrainedModel, reader: Any, ids: list[int], text: str) -> list[np.ndarray]:
+def _stages(model: PreTrainedModel, reader: Any, ids: list[int]) -> list[np.ndarray]:
     """A text's vectors, float64 (T, D) each: the token embeddings, then the layers from 0 on."""
-    limit = position_limit(model)
-    if limit is not None and len(ids) > limit:
-        raise ValueError(f"{text!r} has {len(ids)} tokens, but the model has {limit} positions: shorten it.")
     row = torch.tensor([ids], device=model.device)
     was_training = model.training
     model.eval()

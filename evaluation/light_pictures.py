@@ -17,6 +17,7 @@ from regard.evaluation.light_report import notes
 from regard.evaluation.vector_pictures import principal_plane
 
 CONTEXT = 34  # characters on each side of the word in a legend
+LONGEST_WORD = 24  # of a title, in characters
 SIDE = 5.4  # of a panel, in inches
 LINE = 0.036  # of a legend, as a share of the figure's height
 COLUMNS = 2
@@ -59,7 +60,8 @@ def _draw_cosines(axes: Any, seen: Light) -> None:
     axes.set_ylabel("cosine similarity", color=GRAY, fontsize=9)
     axes.set_ylim(min(0.0, *(line.get_ydata().min() for line in handles)) - 0.03, 1.03)
     clean(axes)
-    title = f"“{seen.word}”: how alike its vectors are, layer by layer"
+    word = seen.word if len(seen.word) <= LONGEST_WORD else f"{seen.word[:LONGEST_WORD]}…"
+    title = f"“{word}”: how alike its vectors are, layer by layer"
     axes.set_title(title, fontsize=11, color=INK, loc="left", parse_math=False)
     add_legend(axes, handles, labels, columns=COLUMNS)
 

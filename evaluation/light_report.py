@@ -43,7 +43,12 @@ def light_table(seen: Light) -> str:
 def notes(seen: Light) -> list[str]:
     """What a reader of the numbers must know."""
     said = ["token: the embedding without any context; layer 0: what the first layer reads."]
-    if (seen.between()[:, 1] < 1 - 1e-6).any() and (seen.between()[:, 0] > 1 - 1e-6).all():
+    cosines = seen.between()
+    if (cosines[:, 0] < 1 - 1e-6).any():
+        said.append(
+            "The uses are other tokens, as a word after a space may be another than without: they begin apart."
+        )
+    elif (cosines[:, 1] < 1 - 1e-6).any():
         said.append("Layer 0 differs by the word's place in its sentence: positions are added there.")
     if seen.causal:
         said.append("The model reads from left to right: what comes after the word does not move its vector.")
@@ -56,4 +61,4 @@ def _marked(seen: Light, use: Use) -> str:
     """The sentence with the word in brackets, and its pieces where it has several."""
     text = seen.sentences[use.sentence - 1]
     pieces = f"  ({' '.join(use.pieces)})" if len(use.pieces) > 1 else ""
-    return f"{text[: use.start]}[{text[use.start : use.end]}]{text[use.end :]}{pieces}"
+    return f"{text[: use.start]}[{text[use.start : use.end]}]{text[use.end :]}{pieces}".replace("\n", " ")

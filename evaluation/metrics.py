@@ -367,7 +367,8 @@ class Rouge2(Rouge1):
 
 
 class RougeL(Rouge1):
-    """ROUGE-L (Lin, 2004), the F-measure of the longest common subsequence of words; else as `rouge1`."""
+    """ROUGE-L (Lin, 2004), the F-measure of the longest common subsequence of the words of two texts, whose lines are
+    not told apart (`rougeLsum` of rouge_score is another measure); else as `rouge1`."""
 
     kind = "rougeL"
 

@@ -12,7 +12,6 @@ import regex
 
 logger = logging.getLogger(__name__)
 
-KINDS = ("rouge1", "rouge2", "rougeL")
 ENGLISH = "en"
 FOREIGN_SHARE = 0.02  # of letters beyond a-z, from which on English tokens are doubtful
 
@@ -30,16 +29,17 @@ def rouge(
     """The mean F-measure over texts, 0 to 100; of several references the one that fits best counts.
 
     Args:
-        kind: "rouge1" or "rouge2", words or pairs of neighbours in common; "rougeL", the longest common subsequence.
+        kind: "rouge1" or "rouge2", words or pairs of neighbours in common; "rougeL", the longest common subsequence of
+            the whole texts, whose lines are not told apart as "rougeLsum" does.
         predictions: texts.
         references: for each text one or more.
-        language: the code of their language; English where it is None.
+        language: the code of their language, such as "de" or "en-GB"; English where it is None.
     """
     from rouge_score.rouge_scorer import RougeScorer  # with nltk, half a second
 
     if language is None:
         _warn_of_other_letters(references)
-    english = language in (None, ENGLISH)
+    english = _is_english(language)
     scorer = RougeScorer([kind], use_stemmer=english, tokenizer=None if english else UnicodeWords())
     pairs = zip(predictions, references, strict=True)
     scores = [scorer.score_multi(several, prediction)[kind].fmeasure for prediction, several in pairs]
@@ -48,8 +48,12 @@ def rouge(
 
 def rouge_signature(language: str | None = None) -> str:
     """How `rouge` counts, in a line to stand beside a score."""
-    rules = "stemmer:porter|tokens:a-z0-9" if language in (None, ENGLISH) else "stemmer:none|tokens:unicode"
+    rules = "stemmer:porter|tokens:a-z0-9" if _is_english(language) else "stemmer:none|tokens:unicode"
     return f"mean-F|case:lower|{rules}|rouge_score:{version('rouge_score')}"
+
+
+def _is_english(language: str | None) -> bool:
+    return language is None or regex.split("[-_]", language)[0].lower() == ENGLISH
 
 
 def _warn_of_other_letters(references: Sequence[Sequence[str]]) -> None:

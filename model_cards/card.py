@@ -207,17 +207,13 @@ def _licence(records: Records) -> str | None:
     if not records.recipe:
         return None
     data = "" if is_builtin(records.section("data")) else " The data have the licence of their source."
-    start = _start(records)
+    start = records.start
     if not start:
         return f"Code and weights: Apache-2.0.{data}"
-    stated = f", which its card states as `{start['licence']}`" if start.get("licence") else ""
+    licence = start.get("licence_name") or start.get("licence")
+    stated = f", which its card states as `{licence}`" if licence else ""
     source = tables.cell(tables.without_machine(start["source"]))
     return f"Code: Apache-2.0. The weights began from those of {source}, and have its licence too{stated}.{data}"
-
-
-def _start(records: Records) -> dict[str, Any]:
-    """What was recorded of the model whose weights this one began from."""
-    return records.metrics.get("model", {}).get("start") or {}
 
 
 def _metadata(records: Records, text: TaskText, evaluation: dict[str, dict[str, float]]) -> ModelCardData:
@@ -243,8 +239,10 @@ def _metadata(records: Records, text: TaskText, evaluation: dict[str, dict[str, 
         results = vector_eval_results(records.metrics.get("evaluation", {}), text.pipeline, _evaluate(records))
     return ModelCardData(
         language=language_codes(records) or None,
-        license=_start(records).get("licence") if _start(records) else LICENCE if records.recipe else None,
-        base_model=_start(records).get("repository"),
+        license=records.start.get("licence") if records.start else LICENCE if records.recipe else None,
+        license_name=records.start.get("licence_name"),
+        license_link=records.start.get("licence_link"),
+        base_model=records.start.get("repository"),
         library_name="transformers",
         tags=["regard", *([records.task] if records.task and records.task != text.pipeline else [])],
         datasets=[source] if source and is_on_hub(data) else None,

@@ -8,6 +8,7 @@ from typing import Any
 from transformers import AutoConfig, PretrainedConfig
 
 import regard.modeling  # noqa: F401  (registers the configurations with AutoConfig)
+from regard.train.records import FIRST_WEIGHTS
 from regard.train.sections import HOLD_OUT
 from regard.train.yaml_io import read_yaml
 
@@ -39,6 +40,15 @@ class Records:
     def section(self, name: str) -> dict[str, Any]:
         """A section of the recipe, or an empty one."""
         return self.recipe.get(name) or {}
+
+    @property
+    def start(self) -> dict[str, Any]:
+        """What is known of the model whose weights this one began from, also while it is still training."""
+        known = self.metrics.get("model", {}).get("start")
+        path = self.folder / FIRST_WEIGHTS
+        if known is None and path.is_file():
+            known = json.loads(path.read_text(encoding="utf-8"))
+        return known or {}
 
     @property
     def carries_code(self) -> bool:

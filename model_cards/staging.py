@@ -20,13 +20,13 @@ from regard.model_cards.records import with_placeholder
 from regard.train.checkpoints import CHECKPOINT
 from regard.train.convert_source import SENTENCE_FILES, TOKENIZER
 from regard.train.recipe import RUN_RECIPE
-from regard.train.records import ERRORS, METRICS, read_json, write_json
+from regard.train.records import ERRORS, FIRST_WEIGHTS, METRICS, read_json, write_json
 from regard.train.yaml_io import read_yaml, write_yaml
 
 WEIGHTS = ("model.safetensors", "model-*-of-*.safetensors", "model.safetensors.index.json")
 SENTENCE_MODULES = ("[0-9]_*/config.json", "[0-9]_*/model.safetensors")  # of sentence-transformers
 MODEL = (CONFIG, "generation_config.json", *WEIGHTS, *TOKENIZER, *SENTENCE_FILES)
-RECORDS = (RUN_RECIPE, METRICS, "history.json", ERRORS, "embeddings.json", "start.json", "conversion.json")
+RECORDS = (RUN_RECIPE, METRICS, "history.json", ERRORS, "embeddings.json", FIRST_WEIGHTS, "conversion.json")
 ADAPTER = ("adapter/adapter_config.json", "adapter/adapter_model.safetensors")  # of LoRA
 PICTURES = ("*.png", "*.svg", "images/*.png", "images/*.svg")
 LICENCE_FILES = tuple(name + end for name in ("LICENSE", "LICENCE") for end in ("", ".MD", ".TXT"))
@@ -109,7 +109,7 @@ def stage(
             ).is_file():
                 _place(run / name, folder / name)
                 taken.append(name)
-    for name in RECORDS if checkpoint is None else (RUN_RECIPE,):
+    for name in RECORDS if checkpoint is None else (RUN_RECIPE, FIRST_WEIGHTS):
         if (run / name).is_file():
             _write_record(run / name, staged)
             taken.append(name)

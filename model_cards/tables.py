@@ -150,7 +150,7 @@ def first_vectors(records: Records) -> str | None:
 
 def first_weights(records: Records) -> str | None:
     """The model whose weights this one began from, and what of its own it began afresh; None where all was drawn."""
-    start = records.metrics.get("model", {}).get("start")
+    start = records.start
     if not start:
         return None
     fresh = f", the head ({', '.join(start['fresh'])}) afresh" if start["head"] == "fresh" else ""

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from regard.cli import USE, CallError, _results_alone, _write, app
+from regard.cli import USE, CallError, JsonOption, _results_alone, _write, app
 
 
 @app.command(rich_help_panel=USE, epilog="Example: regard predict runs/sst2-dan reviews.txt --output labels.jsonl")
@@ -18,12 +18,17 @@ def predict(
     ],
     output: Annotated[Path | None, typer.Option(help="Write to this file, not to standard output.")] = None,
     batch_size: Annotated[int, typer.Option(min=1, help="Rows at once.")] = 32,
+    as_json: JsonOption = False,
 ) -> None:
-    """Label the texts of a file, or tag their words: a line of JSON for each, with probabilities."""
+    """Label the texts of a file, or tag their words: a line of JSON for each, with probabilities.
+
+    With --json one list of them.
+    """
     if output is not None and output.is_dir():
         raise CallError(f"--output: '{output}' is a folder: name a file in it.")
     with _results_alone(True):
         from regard.train.predict import predict_file
 
         rows = predict_file(run, file, batch_size)
-    _write("".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows), output)
+    lines = [json.dumps(row, ensure_ascii=False) for row in rows]
+    _write(f"[{', '.join(lines)}]\n" if as_json else "".join(f"{line}\n" for line in lines), output)

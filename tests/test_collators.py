@@ -18,9 +18,9 @@ from regard.train.collators import (
 )
 from regard.train.data import load_splits, prepare_splits
 from regard.train.masking import TokenMasker, mask_tokens, take_marks
-from regard.train.preprocessing import encode_stream
 from regard.train.recipe import load_recipe
 from regard.train.sections import DataSection, Recipe, RecipeError
+from regard.train.text_streams import encode_stream
 from regard.train.tokenization import train_tokenizer
 
 PAD = 0
@@ -160,6 +160,17 @@ def test_words_are_masked_whole_or_not_at_all():
         assert all((chosen[word] == one).all() for word, one in zip(words, fate, strict=True))
         seen.add(fate)
     assert len(seen) == 16  # each word for itself
+
+
+def test_no_word_goes_on_from_one_row_to_the_next():
+    """Each row is the middle of a cut word, without special tokens around it: each is chosen for itself."""
+    masker = dataclasses.replace(MASKER, probability=0.5, whole_words=True)
+    rows = [{"input_ids": [token], "inside": [True]} for token in (7, 8, 9)]
+    seen = set()
+    for seed in range(60):
+        labels = MaskedLMCollator(PAD, masker, seed)(rows)["labels"]
+        seen.add(tuple((labels[:, 0] != -100).tolist()))
+    assert len(seen) == 8
 
 
 @pytest.mark.parametrize(

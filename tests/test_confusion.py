@@ -86,6 +86,21 @@ def test_the_picture_names_labels_counts_and_shares(tmp_path):
     assert not (tmp_path / "c.svg").exists()
 
 
+def test_rows_of_the_picture_are_right_labels_and_columns_predicted_ones(tmp_path, monkeypatch):
+    seen = {}
+    monkeypatch.setattr(
+        "regard.evaluation.confusion.save_figure", lambda figure, path: seen.setdefault("axes", figure.axes[0])
+    )
+    plot_confusion(np.array([[30, 10], [0, 5]]), ["no", "yes"], tmp_path / "a.png")
+    axes = seen["axes"]
+    assert axes.images[0].get_array().tolist() == [[0.75, 0.25], [0.0, 1.0]]
+    texts = {text.get_position(): text.get_text() for text in axes.texts}  # at column and row
+    assert texts == {(0, 0): "30\n75%", (1, 0): "10\n25%", (1, 1): "5\n100%"}
+    assert (axes.get_xlabel(), axes.get_ylabel()) == ("predicted label", "right label")
+    (beside,) = axes.child_axes
+    assert [label.get_text() for label in beside.get_yticklabels()] == ["75% of 40", "100% of 5"]
+
+
 def test_a_runs_confusions_are_those_of_its_labels_one_by_one(texts_run, measured):
     rows = rows_of(texts_run, "test")
     labels = ["no", "perhaps", "yes"]
@@ -151,6 +166,8 @@ def test_the_most_frequent_label_is_scikit_learns_dummy():
     report = {"confusion": [[5, 0, 0], [3, 8, 0], [0, 2, 0]]}
     guesses = DummyClassifier(strategy="most_frequent").fit(right[:, None], right).predict(right[:, None])
     metrics = ["accuracy", "f1", "matthews_correlation", "tag_accuracy"]
+    two = majority_scores({"confusion": [[1, 3], [0, 12]]}, ["f1_binary"])
+    assert two == pytest.approx({"f1_binary": f1_score([0] * 4 + [1] * 12, [1] * 16)})
     assert majority_scores(report, metrics) == pytest.approx(
         {
             "accuracy": accuracy_score(right, guesses),
@@ -186,6 +203,15 @@ def test_a_run_keeps_its_errors_and_its_card_shows_them(texts_run, measured, tmp
     assert "## Errors" not in render_card(texts_run)
 
 
+def test_the_first_test_set_is_drawn_and_else_the_first_split(tmp_path, monkeypatch):
+    drawn = []
+    monkeypatch.setattr("regard.train.errors.plot_confusion", lambda counts, names, path, title: drawn.append(title))
+    report = {"labels": ["a", "b"], "confusion": [[1, 0], [0, 1]]}
+    write_errors(tmp_path, {"validation": report, "test:mine": report, "test:other": report})
+    write_errors(tmp_path, {"validation": report})
+    assert drawn == ["test:mine", "validation"]
+
+
 def test_the_commands_print_and_draw(texts_run, measured, tmp_path):
     call = ["evaluate", str(texts_run), "--split", "test", "--errors", "2"]
     lines = CliRunner().invoke(app, call).stdout.splitlines()
@@ -201,6 +227,18 @@ def test_the_commands_print_and_draw(texts_run, measured, tmp_path):
     result = CliRunner().invoke(app, ["plot", "confusion", str(texts_run), "-o", str(picture), "--json"])
     assert json.loads(result.stdout) == {"picture": str(picture)}
     assert picture.is_file()
+
+
+def test_looking_at_more_errors_changes_nothing_that_the_run_keeps(tmp_path):
+    run = make_run(tmp_path / "run", texts_recipe(tmp_path))  # whose recipe keeps four errors
+    (run / "metrics.json").write_text("{}")
+    evaluate_run(run)
+    kept = json.loads((run / "errors.json").read_text())
+    assert {len(report["errors"]) for report in kept.values()} == {4}
+    for number in (0, 7):
+        shown = evaluate_run(run, errors=number)
+        assert [len(measures["errors"]["errors"]) for measures in shown.values()] == [number] * 2
+        assert json.loads((run / "errors.json").read_text()) == kept
 
 
 def test_what_labels_nothing_has_no_errors(texts_run, tmp_path):

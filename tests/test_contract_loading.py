@@ -196,6 +196,8 @@ def other_value(name: str, value):
         "hidden_size": 520,
         "num_attention_heads": 4,
         "classifier_dropout": 0.3,
+        "classifier_act": "relu",
+        "attention_output_bias": True,
         "initializer_range": 0.02,
         "position_base": 100000.0,
         "eos_token_id": [2, 7],

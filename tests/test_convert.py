@@ -26,8 +26,10 @@ from regard.model_cards.check import check_folder
 from regard.model_cards.hub import HubError
 from regard.model_cards.staging import stage
 from regard.train import convert_families
+from regard.train.convert_configs import config_notes
 from regard.train.convert_families import FAMILIES
 from regard.train.convert_source import ConversionError
+from regard.train.start_from import Start, start_tokenizer
 from regard.train.tokenization import train_tokenizer
 
 from .hub_server import HubServer
@@ -89,6 +91,7 @@ REFUSED = {
     "is_decoder": ("bert", {"is_decoder": True}),
     "pruned_heads": ("bert", {"pruned_heads": {"0": [1]}}),
     "auto_map": ("bert", {"auto_map": {"AutoConfig": "mine.Config", "AutoModel": "mine.Model"}}),
+    "brings code of its own": ("llama", {"auto_map": {"AutoModelForCausalLM": "mine.Model"}}),
     "quantization_config": ("llama", {"quantization_config": {"quant_method": "gptq"}}),
     "hidden_act='relu'": ("roberta", {"hidden_act": "relu"}),
     "scale_attn_weights": ("gpt2", {"scale_attn_weights": False}),
@@ -112,6 +115,8 @@ REFUSED = {
         {"rope_parameters": {"rope_type": "default", "rope_theta": 1e4, "partial_rotary_factor": 0.5}},
     ),
     "sliding_window=4": ("mistral", {"sliding_window": 4}),
+    "'ministral' has no exact counterpart": ("mistral", {"layer_types": ["full_attention"], "sliding_window": 4096}),
+    "expected int, got str": ("bert", {"num_hidden_layers": "one"}),
     "sliding_window=8": (
         "qwen2",
         {"use_sliding_window": True, "sliding_window": 8, "layer_types": ["sliding_attention"]},
@@ -304,6 +309,16 @@ def test_every_tensor_is_used_or_named(tmp_path):
     assert ours.config.num_labels == 2
 
 
+def test_what_acts_in_training_alone_is_named():
+    notes = lambda config: " ".join(config_notes(config))  # noqa: E731
+    assert notes(GPT2Config()) == notes(BertConfig()) == notes(transformers.BartConfig()) == ""
+    assert "embd_pdrop=0.2 becomes resid_pdrop=0.1" in notes(GPT2Config(embd_pdrop=0.2))
+    assert "decoder_layerdrop=0.1 is left out" in notes(transformers.BartConfig(decoder_layerdrop=0.1))
+    assert "qa_dropout=0.1" in notes(transformers.DistilBertConfig())
+    assert "before dense too" in notes(transformers.XLMRobertaConfig())
+    assert "eos_token_id=30000 is left out" in notes(LlamaConfig(vocab_size=30000, eos_token_id=30000))
+
+
 def test_gpt2_as_it_is_on_the_hub(tmp_path):
     """Names without a prefix, no output layer, and the causal mask as a tensor."""
     source = checkpoint(tmp_path / "source", "gpt2")
@@ -349,6 +364,10 @@ def test_parts_and_types_of_weights(tmp_path):
     weights = {name: weight.to(torch.float16) for name, weight in load_file(first).items()}
     save_file(weights, first, {"format": "pt"})
     assert convert(tmp_path / "source", tmp_path / "mixed").dtype == "float32"
+    second = sorted((tmp_path / "source").glob("model-*.safetensors"))[1]
+    save_file(load_file(second) | dict(list(weights.items())[:1]), second, {"format": "pt"})
+    with pytest.raises(ConversionError, match="-00002-of-.* holds .*, and another part does so too"):
+        convert(tmp_path / "source", tmp_path / "third")
     first.unlink()
     with pytest.raises(ConversionError, match="-00001-of-.* is missing"):
         convert(tmp_path / "source", tmp_path / "third")
@@ -397,6 +416,26 @@ def test_tokenizer_and_generation_config_come_along(tmp_path):
     (source / "generation_config.json").write_text('{"do_sample": false, "temperature": 0.6, "top_p": 0.9}')
     result = convert(source, tmp_path / "again")
     assert any("temperature, top_p did nothing" in note for note in result.notes)
+    for broken in ("{", "[1]"):
+        (source / "generation_config.json").write_text(broken)
+        with pytest.raises(ConversionError, match="generation_config.json cannot be read"):
+            convert(source, tmp_path / "third")
+    assert not (tmp_path / "third").exists()
+
+
+def test_a_tokenizer_that_would_be_another_is_refused(tmp_path, monkeypatch):
+    """One that pads on the other side when it is loaded again."""
+    source = checkpoint(tmp_path / "source", "bert")
+    tokenizer().save_pretrained(source)
+    load = AutoTokenizer.from_pretrained
+
+    def loaded(folder, **settings):
+        return load(folder, **settings | ({} if folder == source else {"padding_side": "left"}))
+
+    monkeypatch.setattr(AutoTokenizer, "from_pretrained", loaded)
+    with pytest.raises(ConversionError, match="saved and loaded again, the side of padding would be others"):
+        convert(source, tmp_path / "out")
+    assert not (tmp_path / "out").exists()
 
 
 def test_a_tokenizer_of_sentencepiece(tmp_path):
@@ -419,6 +458,9 @@ def test_a_tokenizer_of_sentencepiece(tmp_path):
     checkpoint(source, "marian", vocab_size=len(known), pad_token_id=len(known) - 1, eos_token_id=0)
     result = convert(source, tmp_path / "out")
     assert result.tokenizer == "MarianTokenizer"
+    assert any("no fast tokenizer" in note for note in result.notes)
+    with pytest.raises(ValueError, match="is a MarianTokenizer, which is not fast, as training needs it"):
+        start_tokenizer(Start("it", tmp_path / "out", None))
     model, tokenizer = regard.load_run(tmp_path / "out")
     assert tokenizer("the cat")["input_ids"] == AutoTokenizer.from_pretrained(source)("the cat")["input_ids"]
     assert isinstance(regard.translate(model, tokenizer, ["the cat"], max_new_tokens=5)[0], str)
@@ -569,10 +611,16 @@ def test_files_of_sentence_transformers(tmp_path):
     result = convert(source, tmp_path / "out", head="none", check=False)
     assert any("1_Pooling has pickled weights alone" in note for note in result.notes)
     assert not (tmp_path / "out" / "modules.json").exists()
-    modules[1]["path"] = "../elsewhere"
+    modules[1]["type"] = "sentence_transformers.models.WordWeights"
     (source / "modules.json").write_text(json.dumps(modules))
-    with pytest.raises(ConversionError, match="modules.json is no list"):
-        convert(source, tmp_path / "other", head="none", check=False)
+    result = convert(source, tmp_path / "weighted", head="none", check=False)
+    assert any("what a module WordWeights needs is not known" in note for note in result.notes)
+    assert not (tmp_path / "weighted" / "modules.json").exists()
+    for path in ("../elsewhere", ""):  # the latter is the model's own
+        modules[1]["path"] = path
+        (source / "modules.json").write_text(json.dumps(modules))
+        with pytest.raises(ConversionError, match="modules.json is no list"):
+            convert(source, tmp_path / "other", head="none", check=False)
 
 
 def test_names_of_heads_are_those_of_auto_classes():

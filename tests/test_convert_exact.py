@@ -76,6 +76,10 @@ CASES = {
     "Mistral": ("MistralForCausalLM", _GROUPED | {"sliding_window": None}),
     "Mistral, wide heads": ("MistralModel", _GROUPED | {"sliding_window": None, "head_dim": 6}),
     "Qwen2": ("Qwen2ForCausalLM", _GROUPED | {"tie_word_embeddings": True}),
+    "Qwen2, a window for no layer": (
+        "Qwen2ForCausalLM",
+        _GROUPED | {"use_sliding_window": True, "sliding_window": 4, "max_window_layers": 2},
+    ),
     "Qwen2, untied, one key head": ("Qwen2ForCausalLM", _BERT | {"num_key_value_heads": 1}),
     "BART": ("BartForConditionalGeneration", _SIDES),
     "BART, untied, scaled, relu": (

@@ -5,6 +5,7 @@ Expected values are counted by hand from the files that each test writes.
 
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -718,3 +719,42 @@ def test_a_changed_preprocessing_version_is_not_served_from_the_cache(tmp_path, 
         assert prepare_splits(load_splits(data, "translation"), recipe, other)[0]["train"]._fingerprint != first
     monkeypatch.setattr(fingerprints, "PREPROCESSING_VERSION", -1)
     assert prepare_splits(load_splits(data, "translation"), recipe, tokenizer)[0]["train"]._fingerprint != first
+
+
+def test_each_key_that_changes_rows_changes_their_name(tmp_path):
+    """Two recipes that differ in one key never share what is cached."""
+    words, rows = list("abcdefg"), []
+    for number in range(8):
+        found = [words[(number + i) % 7] for i in range(5)]
+        rows.append({"tokens": found, "tags": ["O", "B-X"] * 2 + ["O"], "film": number // 2, "text": " ".join(found)})
+        rows[-1] |= {"question": "a", "context": " ".join(found), "answer": found[0], "answer_start": 0}
+    path = jsonl(tmp_path / "a.jsonl", rows)
+    tokenizer = train_tokenizer([" ".join(words)], "word", 40, min_frequency=1, sentinels=9)
+    changes = {
+        "token-classification": {"label_all_pieces": True, "max_length": 4, "split_seed": 1, "split_by": "film"},
+        "question-answering": {"doc_stride": 1, "max_length": 11},
+        "masked-lm": {"whole_word_masking": True, "mask_probability": 0.3, "mask_share": 0.5, "random_share": 0.2},
+        "denoising": {"noise_density": 0.3, "mean_span_length": 2.0, "block_size": 9},
+    }
+    for task, keys in changes.items():
+        names = []
+        for change in [{}, *({key: value} for key, value in keys.items())]:
+            data = section(path, **{"validation": "25%", "max_length": 12, "doc_stride": 2, "block_size": 12} | change)
+            prepared, _ = prepare_splits(load_splits(data, task), recipe_of(task, data), tokenizer)
+            # What is learnt from these is drawn by the collator; what they are measured on is drawn here.
+            drawn = task in ("masked-lm", "denoising")
+            names.append(prepared["validation" if drawn else "train"]._fingerprint)
+        assert len(set(names)) == len(names), task
+
+
+def test_the_code_that_makes_rows_is_part_of_their_name():
+    """Every module of `regard.train` that `data.py` needs, directly or not, but for those whose results are part of it
+    in another way."""
+    folder, found, waiting = Path(fingerprints.__file__).parent, set(), ["data"]
+    while waiting:
+        if (name := waiting.pop()) not in found:
+            found.add(name)
+            source = folder.joinpath(f"{name}.py").read_text(encoding="utf-8")
+            waiting += re.findall(r"from regard\.train\.(\w+) import", source)
+    settings, made_data = {"sections", "yaml_io", "records"}, {"turkish", "turkish_grammar", "turkish_lexicon"}
+    assert found - set(fingerprints.MODULES) == {"fingerprints", "batching", "split_reports"} | settings | made_data

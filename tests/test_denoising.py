@@ -224,6 +224,7 @@ def test_the_command_trains_a_denoiser(tmp_path):
     scores = metrics["evaluation"]["validation"]
     assert scores["perplexity"] == pytest.approx(np.exp(scores["loss"]))
     assert [sample["target"].startswith("<extra_id_0>") for sample in metrics["samples"]] == [True, True]
+    assert not any("</s>" in sample["prediction"] for sample in metrics["samples"])
     card = (run / "README.md").read_text(encoding="utf-8")
     assert "puts back" in card
     assert "| data.noise_density | 0.15 |" in card

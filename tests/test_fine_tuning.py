@@ -6,6 +6,7 @@ import random
 import socket
 import subprocess
 import sys
+import types
 from importlib.util import find_spec
 
 import numpy as np
@@ -20,6 +21,7 @@ from transformers import AutoModelForCausalLM, AutoModelForSequenceClassificatio
 import regard.modeling as modeling
 from regard.train import checkpoints, lora
 from regard.train import run as run_module
+from regard.train.building import check_launch
 from regard.train.collators import ClassificationCollator
 from regard.train.fine_tuning import StopWithoutProgress, WeightedCrossEntropy, class_weights, depth
 from regard.train.muon import build_muon
@@ -253,14 +255,31 @@ def test_early_stopping_stops_when_it_should_and_keeps_the_best(tmp_path, patien
         assert torch.equal(tensor, kept[name]), name
 
 
+@pytest.mark.parametrize(("name", "more_is_better"), [("loss", False), ("eval_perplexity", False), ("f1", True)])
+def test_progress_is_what_the_measure_says(name, more_is_better):
+    """By hand: the best of these is the third; the two after it are more than it, or less. Step 0 is no training."""
+    values = [9.0, 3.0, 2.0, 1.0, 2.5, 1.0]  # the first is measured before the first step
+    values = [-value for value in values] if more_is_better else values
+    key = f"eval_{name.removeprefix('eval_')}"
+    log = [{"step": step, key: value} for step, value in enumerate(values)]
+    args = types.SimpleNamespace(metric_for_best_model=name, greater_is_better=more_is_better)
+    for patience, stops in ((1, True), (2, True), (3, False)):
+        control = types.SimpleNamespace(should_training_stop=False)
+        state = types.SimpleNamespace(log_history=log)
+        StopWithoutProgress(patience).on_evaluate(args, state, control)
+        assert control.should_training_stop == stops
+
+
 def test_a_resumed_run_stops_where_the_whole_one_does(tmp_path):
-    """Stopped while its patience was running out, and again when it had run out."""
-    early(tmp_path, 2, stop_after=3)
-    trainer = early(tmp_path, 2, resume=True, stop_after=4)
+    """Stopped while its patience was running out, and again when it had run out; its folder was moved meanwhile."""
+    early(tmp_path / "here", 2, stop_after=3)
+    (tmp_path / "here").rename(tmp_path / "there")
+    trainer = early(tmp_path / "there", 2, resume=True, stop_after=4)
     assert trainer.state.global_step == 8
-    trainer = early(tmp_path, 2, resume=True)
+    (tmp_path / "there").rename(tmp_path / "elsewhere")
+    trainer = early(tmp_path / "elsewhere", 2, resume=True)
     assert trainer.state.global_step == 8
-    kept = load_file(tmp_path / "checkpoint-4" / "model.safetensors")
+    kept = load_file(tmp_path / "elsewhere" / "checkpoint-4" / "model.safetensors")
     assert all(torch.equal(tensor, kept[name]) for name, tensor in trainer.model.state_dict().items())
 
 
@@ -331,6 +350,8 @@ SCRATCH = "model.start_from=null"
         (["training.lora.lora_dropout=1"], "at least 0 and below 1"),
         (["training.lora.target_modules=qkv_proj"], "is not a list of names"),
         (["training.lora.r=4", "training.optim=muon"], "leave out one"),
+        (["training.lora.r=4", "training.fsdp=full_shard"], r"fsdp parts the weights that training\.lora needs whole"),
+        (["training.layer_lr_decay=0.9", "training.deepspeed=zero.json"], "deepspeed parts the weights"),
         (["training.lora.r=4", "evaluation.average_checkpoints=2"], "exclude each other"),
         (["training.class_weights=even"], "'even' is not 'balanced'"),
         (["training.class_weights={}"], "names no label"),
@@ -355,6 +376,20 @@ def test_what_cannot_work_is_refused_in_a_sentence(files, more, sentence):
         load_recipe(recipe_file(files), more)
 
 
+def test_launches_that_part_weights_or_batches_are_refused(files, monkeypatch):
+    for key in ("lora={}", "layer_lr_decay=0.9"):
+        recipe = load_recipe(recipe_file(files), [f"training.{key}"])
+        for variable, name in (("ACCELERATE_USE_FSDP", "FSDP"), ("ACCELERATE_USE_DEEPSPEED", "DeepSpeed")):
+            with monkeypatch.context() as patch:
+                patch.setenv(variable, "true")
+                with pytest.raises(ValueError, match=f"needs whole weights, and {name} parts them"):
+                    check_launch(recipe, types.SimpleNamespace(n_gpu=1))
+    recipe = load_recipe(recipe_file(files), ["training.class_weights=balanced"])
+    check_launch(recipe, types.SimpleNamespace(n_gpu=1))
+    with pytest.raises(ValueError, match=r"class_weights: one process for 2 GPUs"):
+        check_launch(recipe, types.SimpleNamespace(n_gpu=2))
+
+
 def test_early_stopping_settles_what_it_needs(files):
     training = load_recipe(recipe_file(files), ["training.early_stopping_patience=3"]).training
     assert training["load_best_model_at_end"] is True
@@ -364,6 +399,15 @@ def test_early_stopping_settles_what_it_needs(files):
     more = ["training.early_stopping_patience=3", "training.metric_for_best_model=perplexity"]
     more += [f"data.validation={files / 'train.txt'}"]
     assert load_recipe(recipe_file(files, "causal-lm"), more).training["greater_is_better"] is False
+
+
+def test_the_best_is_told_the_right_way_round_without_early_stopping_too(files):
+    """TrainingArguments itself takes all that does not end in "loss" for better where it is more."""
+    more = ["training.load_best_model_at_end=true", "training.eval_strategy=epoch"]
+    more += [f"data.validation={files / 'train.txt'}", "training.metric_for_best_model=perplexity"]
+    assert load_recipe(recipe_file(files, "causal-lm"), more).training["greater_is_better"] is False
+    with pytest.raises(ValueError, match=r"does not give 'word_perplexity', which is measured at the end alone"):
+        load_recipe(recipe_file(files, "causal-lm"), [*more, "training.metric_for_best_model=word_perplexity"])
 
 
 ALL = [
@@ -451,7 +495,7 @@ def test_two_processes_tune_as_one_does(files, tuned, tmp_path):
 
 def test_without_peft_a_sentence_says_so(files, tmp_path, monkeypatch):
     monkeypatch.setattr(lora, "find_spec", lambda name: None)
-    with pytest.raises(ValueError, match=r"pip install 'regard\[lora\]'"):
+    with pytest.raises(ValueError, match="pip install peft"):
         train(load_recipe(recipe_file(files), ["training.lora={}"]), str(tmp_path / "run"))
     assert not (tmp_path / "run").exists()
 

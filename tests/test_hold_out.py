@@ -44,6 +44,20 @@ def test_groups_are_held_out_whole():
     assert {name: sorted(rows) for name, rows in numbers(turned).items()} == parts
 
 
+def test_groups_of_unequal_sizes_are_whole_too():
+    """So many that the rows that are wanted are together, and no group that is not needed."""
+    groups = [f"group {n}" for n in range(1, 9) for _ in range(n)][:36]  # of 1 to 8 rows
+    rows = ROWS.select(range(36))
+    for seed in range(10):
+        parts = numbers(hold_out(rows, {"validation": "25%", "test": "7"}, groups=groups, seed=seed))
+        found = {name: {groups[row] for row in chosen} for name, chosen in parts.items()}
+        assert sum(map(len, found.values())) == 8
+        for name, wanted in (("validation", 9), ("test", 7)):
+            sizes = [groups.count(group) for group in found[name]]
+            assert len(parts[name]) == sum(sizes) >= wanted
+            assert sum(sizes) - max(sizes) < wanted
+
+
 @pytest.mark.parametrize(
     ("wanted", "groups", "sentence"),
     [
@@ -63,7 +77,7 @@ def test_a_side_without_rows_is_refused(wanted, groups, sentence):
     assert str(caught.value).startswith(sentence)
 
 
-def test_a_recipe_holds_out_by_a_column(tmp_path):
+def test_a_recipe_holds_out_by_a_column(tmp_path, caplog):
     """The column need not be one that the model is given."""
     path = tmp_path / "a.jsonl"
     rows = [{"text": f"row {n}", "label": "ab"[n % 2], "film": n // 4} for n in range(40)]
@@ -78,7 +92,10 @@ def test_a_recipe_holds_out_by_a_column(tmp_path):
     assert sum(map(len, films.values())) == 10
     assert [len(rows) for rows in parts.values()] == [28, 4, 8]
     assert numbers(load_splits(data, "sequence-classification", ["test"]))["test"] == parts["test"]
-    data.split_by = "flim"
+    data.validation, data.test = str(path), None
+    load_splits(data, "sequence-classification")
+    assert "data.split_by: no rows are held out of data.train, so it is not used." in caplog.text
+    data.validation, data.split_by = "10%", "flim"
     with pytest.raises(
         ValueError, match=r"data\.split_by: there is no column 'flim' in .*, whose columns are 'text', "
     ):

@@ -76,6 +76,7 @@ def test_only_the_training_split_is_smaller(tmp_path):
     assert set(splits["train"]["text"]) <= set(others["train"]["text"])  # of what is not held out
     assert splits["train"].features["label"].names == LABELS
     assert load_splits(small.data, small.task, ["test"])["test"][:] == splits["test"][:]
+    assert load_splits(small.data, small.task, ["train"], seed=2)["train"][:] != splits["train"][:]
     tags = load_recipe(words_recipe(tmp_path), [f"{EXAMPLES}=5"])
     assert len(load_splits(tags.data, tags.task)["train"]) == 5
 
@@ -148,13 +149,24 @@ def test_the_curves_of_sweeps_are_drawn_together(swept, tmp_path):
     other = tmp_path / "other"
     other.mkdir()
     changed = json.loads(json.dumps(result))
-    changed["cells"] = [cell for cell in changed["cells"] if cell["values"][EXAMPLES] != 6 or cell["seed"] == 42]
+    assert [cell["seed"] for cell in changed["cells"]] == [42, 43, 42, 43]
+    changed["cells"][1]["validation"]["accuracy"] = None  # what was no number
     (other / "sweep.json").write_text(json.dumps(changed))
     call = ["plot", "learning-curve", str(folder), str(other), "-o", str(tmp_path / "b.svg"), "--json"]
     assert json.loads(CliRunner().invoke(app, call).stdout) == {"picture": str(tmp_path / "b.svg")}
     text = (tmp_path / "b.svg").read_text()
     assert "other, 1 to 2 seeds" in text
     assert "accuracy on validation" in text  # by which the sweeps were judged
+
+
+def test_a_curve_holds_what_each_seed_had_on_the_split(swept, tmp_path, monkeypatch):
+    folder, result = swept
+    monkeypatch.setattr("regard.train.sweep_pictures.plot_learning_curves", lambda curves, path, **settings: curves)
+    for split in ("validation", "test"):
+        (curve,) = plot_sweep_curves([folder], tmp_path / "a.png", metric="loss", split=split)
+        losses = [cell[split]["loss"] for cell in result["cells"]]
+        assert (curve.numbers, curve.values) == ([6, 40], [losses[:2], losses[2:]])
+    assert losses != [cell["validation"]["loss"] for cell in result["cells"]]
 
 
 def test_means_and_deviations_of_a_curve():
@@ -180,6 +192,20 @@ def test_the_axis_is_logarithmic_and_the_band_is_one_deviation(tmp_path, monkeyp
         mean, deviation = np.mean(values), np.std(values, ddof=1)
         assert (edges.min(), edges.max()) == pytest.approx((mean - deviation, mean + deviation))
     assert axes.lines[-1].get_ydata()[0] == 0.5
+
+
+def test_labels_of_the_axis_do_not_cover_one_another(tmp_path, monkeypatch):
+    """Where two sweeps drew nearly as many examples, the smaller number is written: 16 and 17, of 16 to 4,096, are a
+    hundredth of the axis apart."""
+    seen = {}
+    monkeypatch.setattr(
+        "regard.evaluation.learning_curves.save_figure", lambda figure, path: seen.setdefault("axes", figure.axes[0])
+    )
+    first = LearningCurve("a", [16, 256, 4096], [[0.5], [0.6], [0.8]])
+    second = LearningCurve("b", [17, 260.5, 1024, 4000], [[0.5], [0.6], [0.7], [0.8]])
+    plot_learning_curves([first, second], tmp_path / "a.png", metric="accuracy")
+    assert list(seen["axes"].get_xticks()) == [16, 256, 1024, 4000]
+    assert list(seen["axes"].get_xticks(minor=True)) == []
 
 
 def test_what_is_no_learning_curve_is_refused(swept, tmp_path):

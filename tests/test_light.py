@@ -3,6 +3,7 @@
 import copy
 import itertools
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -133,6 +134,19 @@ def test_a_word_of_several_pieces_is_their_mean():
     assert [len(use.pieces) for use in seen.uses] == [5, 5]
 
 
+def test_a_word_that_is_another_token_after_a_space_is_told():
+    """To a byte-level tokenizer "sun" and " sun" are two words, which begin apart whatever is around them."""
+    pieces = train_tokenizer(["sun a sun is sun a"] * 4, "byte-bpe", 275, min_frequency=1, template="bos-eos")
+    model = encoder(pieces, position_embedding_type="rotary")
+    seen = light(model, pieces, "sun", ["sun is a", "a sun is", "is a sun"])
+    table = model.get_input_embeddings().weight.detach().double()
+    first, second = (table[pieces.convert_tokens_to_ids(token)] for token in ("sun", "Ġsun"))
+    apart = torch.cosine_similarity(first, second, dim=0).item()
+    assert seen.between()[:, 0].tolist() == pytest.approx([apart, apart, 1.0], abs=1e-6)
+    assert any("after a space may be another" in line for line in notes(seen))
+    assert not any("after a space" in line for line in notes(light(model, pieces, "sun", ["a sun is", "is a sun"])))
+
+
 def test_how_alike_other_tokens_are_is_a_mean_over_pairs_that_differ(tokenizer):
     model = encoder(tokenizer)
     seen = light(model, tokenizer, "light", SENTENCES)
@@ -175,11 +189,13 @@ def test_all_uses_are_compared_or_the_nth_of_each_sentence(tokenizer):
         ("sun", SENTENCES, {"occurrence": 2}, "occurrence=2: 'sun' is 1 times in sentence 1"),
         ("sun", ["sun " * 5, "a sun " * 4], {}, "used 9 times, and at most 8 are compared: choose occurrence=1"),
         (" ", SENTENCES, {}, "The word is empty"),
+        (" sun\n", [*SENTENCES, "sun " + "a " * 600], {}, "Sentence 3 has 603 tokens, and the model reads 512"),
     ],
 )
 def test_what_cannot_be_compared_is_one_sentence(tokenizer, word, sentences, settings, sentence):
+    model = encoder(tokenizer, position_embedding_type="learned", max_position_embeddings=512)
     with pytest.raises(ValueError, match=sentence):
-        light(encoder(tokenizer), tokenizer, word, sentences, **settings)
+        light(model, tokenizer, word, sentences, **settings)
 
 
 def test_a_word_in_a_script_without_spaces_is_found():
@@ -203,12 +219,38 @@ def test_cosines_of_equal_and_of_zero_vectors():
 
 def test_the_picture_names_sentences_and_layers(tokenizer, tmp_path):
     seen = light(encoder(tokenizer), tokenizer, "light", [*SENTENCES, "light $x_1$ is a box"])
-    text = plot_light(seen, tmp_path / "light.svg").read_text()
+    text = plot_light(replace(seen, word="light " * 9), tmp_path / "light.svg").read_text()
+    assert "“light light light light …”: how alike" in text  # and not into the next panel
     assert text.count("<!-- light $x_1$ is a box -->") or "light $x_1$ is a box" in text
     assert "token" in text
     assert plot_light(seen, tmp_path / "a.png").stat().st_size > 10_000
     with pytest.raises(ValueError, match="must end in"):
         plot_light(seen, tmp_path / "light.gif")
+
+
+def test_the_picture_draws_the_cosines_and_the_principal_plane(tokenizer, tmp_path, monkeypatch):
+    """The plane by numpy's singular value decomposition of the centred directions, whose signs are free."""
+    seen = light(encoder(tokenizer), tokenizer, "sun", ["a sun is the sun", SENTENCES[0]])
+    drawn = {}
+    monkeypatch.setattr(
+        "regard.evaluation.light_pictures.save_figure", lambda figure, path: drawn.setdefault("axes", figure.axes)
+    )
+    plot_light(seen, tmp_path / "a.png")
+    left, right = drawn["axes"]
+    *pairs, moved, others = left.lines
+    assert np.array([line.get_ydata() for line in pairs]) == pytest.approx(seen.between())
+    assert moved.get_ydata() == pytest.approx(seen.from_layer_0().mean(axis=0))
+    assert moved.get_xdata().tolist() == [1, 2, 3, 4]  # the token stands at 0
+    assert list(others.get_ydata()) == seen.others
+    assert [label.get_text() for label in left.get_xticklabels()] == ["token", "0", "1", "2", "3"]
+    units = seen.vectors / np.linalg.norm(seen.vectors, axis=2, keepdims=True)
+    centred = units.reshape(12, 16) - units.reshape(12, 16).mean(axis=0)
+    _, lengths, axes = np.linalg.svd(centred)
+    ways = np.concatenate([line.get_xydata() for line in right.lines[:3]])
+    assert np.abs(ways) == pytest.approx(np.abs(centred @ axes[:2].T), abs=1e-9)
+    shares = lengths**2 / (lengths**2).sum()
+    assert right.get_xlabel() == f"component 1: {shares[0]:.0%} of the variance"
+    assert right.get_ylabel() == f"component 2: {shares[1]:.0%} of the variance"
 
 
 def test_the_command_reads_a_folder(tokenizer, tmp_path):
@@ -224,6 +266,9 @@ def test_the_command_reads_a_folder(tokenizer, tmp_path):
     shown = CliRunner().invoke(app, call[:5]).stdout
     assert shown == light_table(expected)
     assert "1 the [light] of the sun fills a room" in shown
+    broken = light(model, tokenizer, " light ", [SENTENCES[0].replace(" of", "\nof"), SENTENCES[1]])
+    assert broken.word == "light"
+    assert light_table(broken).splitlines()[0] == shown.splitlines()[0]
 
 
 def test_a_model_without_layers_or_with_lost_weights_is_refused(tokenizer, tmp_path):
@@ -240,3 +285,33 @@ def test_a_model_without_layers_or_with_lost_weights_is_refused(tokenizer, tmp_p
     save_file(weights, tmp_path / "run" / "model.safetensors", metadata={"format": "pt"})
     with pytest.raises(ValueError, match="lacks weights of the model's layers, such as layers.1"):
         load_layers(tmp_path / "run")
+    torch.save({}, tmp_path / "run" / "pytorch_model.bin")  # which is never read
+    (tmp_path / "run" / "model.safetensors").unlink()
+    with pytest.raises(ValueError, match="cannot be loaded: .*safetensors"):
+        load_layers(tmp_path / "run")
+
+
+def test_no_code_of_a_repository_is_run(tokenizer, tmp_path):
+    code = f"open({str(tmp_path / 'ran')!r}, 'w')"
+    foreign, strange = tmp_path / "foreign", tmp_path / "strange"
+    for folder in (foreign, strange):
+        folder.mkdir()
+    (foreign / "alien.py").write_text(code)
+    config = {"model_type": "alien", "auto_map": {"AutoConfig": "alien.Config", "AutoModel": "alien.Model"}}
+    (foreign / "config.json").write_text(json.dumps(config))
+    (strange / "config.json").write_text(json.dumps({"model_type": "alien"}))
+    own = tmp_path / "own"
+    encoder(tokenizer).save_pretrained(own)
+    tokenizer.save_pretrained(own)
+    (own / "alien.py").write_text(code)
+    settings = json.loads((own / "tokenizer_config.json").read_text())
+    settings |= {"tokenizer_class": "Alien", "auto_map": {"AutoTokenizer": ["alien.Alien", None]}}
+    (own / "tokenizer_config.json").write_text(json.dumps(settings))
+    for folder, sentence in (
+        (foreign, "cannot be loaded: it needs code of its own, and no code of a repository is run here"),
+        (strange, "cannot be loaded: .*model type `alien`"),
+        (own, "no tokenizer that can be loaded: it needs code of its own"),
+    ):
+        with pytest.raises(ValueError, match=sentence):
+            load_layers(folder)
+    assert not (tmp_path / "ran").exists()

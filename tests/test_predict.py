@@ -8,9 +8,11 @@ from typer.testing import CliRunner
 
 from regard.cli import app
 from regard.evaluation.generation import load_run
+from regard.modeling import TransformerEncoderConfig, TransformerEncoderForSequenceClassification
+from regard.train import predict as predicting
 from regard.train.predict import predict_file, predict_tags, predict_texts
 
-from .label_runs import LABELS, make_run, texts_recipe, words_recipe
+from .label_runs import LABELS, SIZES, make_run, texts_recipe, words_recipe
 
 TEXTS = ["a bank", "the river sees the bank by it", "", "it " * 60, "sees", "the the the"]
 
@@ -73,6 +75,46 @@ def test_columns_are_those_of_the_runs_data(tmp_path):
         predict_file(run, tmp_path / "a.txt")
 
 
+def test_lines_and_cells_are_read_as_they_are(texts_run, tmp_path):
+    """A mark at the beginning, carriage returns and blank lines of a text; quotes, commas and line ends of a CSV."""
+    (tmp_path / "a.txt").write_bytes(b"\xef\xbb\xbfa bank\r\n\r\nthe river")
+    assert [row["text"] for row in predict_file(texts_run, tmp_path / "a.txt")] == ["a bank", "", "the river"]
+    (tmp_path / "a.csv").write_text('id,text\n1,"a, ""bank""\nby"\n2,it\n')
+    assert [row["text"] for row in predict_file(texts_run, tmp_path / "a.csv")] == ['a, "bank"\nby', "it"]
+
+
+def test_a_model_without_a_recipe_reads_the_second_text_that_a_file_has(tmp_path):
+    run = make_run(tmp_path / "run", texts_recipe(tmp_path))
+    (run / "recipe.yaml").rename(tmp_path / "kept.yaml")
+    table = tmp_path / "pairs.tsv"
+    table.write_text("text\ttext_pair\na bank\tthe river\n")
+    model, tokenizer = load_run(run)
+    assert predict_file(run, table) == predict_texts(model, tokenizer, ["a bank"], ["the river"])
+    table.write_text("text\na bank\n")
+    assert predict_file(run, table) == predict_texts(model, tokenizer, ["a bank"])
+
+
+def test_a_model_on_the_hub_is_read_by_its_own_recipe(tmp_path, monkeypatch):
+    run = make_run(tmp_path / "run", texts_recipe(tmp_path))
+    model, tokenizer = load_run(run)
+    asked = []
+
+    def download(repository, name):
+        asked.append((repository, name))
+        if repository == "a/other":
+            raise predicting.EntryNotFoundError("there is none")
+        return str(run / name)
+
+    monkeypatch.setattr(predicting, "load_run", lambda path: (model, tokenizer))
+    monkeypatch.setattr(predicting, "hf_hub_download", download)
+    table = tmp_path / "pairs.tsv"
+    long = "the river " * 30  # of which the recipe reads 20 tokens
+    table.write_text(f"second\ttext\ttext_pair\n{long}\ta bank\tit\n")
+    assert predict_file("a/b", table) == predict_texts(model, tokenizer, ["a bank"], [long], 20)
+    assert predict_file("a/other", table) == predict_texts(model, tokenizer, ["a bank"], ["it"])
+    assert asked == [("a/b", "recipe.yaml"), ("a/other", "recipe.yaml")]
+
+
 def test_every_word_has_a_tag_until_the_sentence_is_cut(words_run, tmp_path):
     sentences = [["a", "bank"], ["it", "sees", "the", "river", "by", "the", "bank", "a"], [], ["river"]]
     path = tmp_path / "words.jsonl"
@@ -103,6 +145,8 @@ def test_the_command_writes_a_line_for_each(texts_run, tmp_path):
     assert [json.loads(line) for line in result.stdout.splitlines()] == expected
     assert CliRunner().invoke(app, ["predict", str(texts_run), str(path), "--output", str(out)]).stdout == ""
     assert [json.loads(line) for line in out.read_text().splitlines()] == expected
+    as_json = CliRunner().invoke(app, ["predict", str(texts_run), str(path), "--json"])
+    assert json.loads(as_json.stdout) == expected
 
 
 def test_what_cannot_be_labelled_is_refused(texts_run, tmp_path):
@@ -110,11 +154,19 @@ def test_what_cannot_be_labelled_is_refused(texts_run, tmp_path):
 
     (tmp_path / "a.txt").write_text("a\n")
     (tmp_path / "a.jsonl").write_text('{"text": 3}\n')
+    (tmp_path / "b.jsonl").write_text('{"text": "a"}\n{"texts": "b"}\n')
+    number = TransformerEncoderForSequenceClassification(
+        TransformerEncoderConfig(num_labels=1, vocab_size=30, **SIZES)
+    )
+    number.save_pretrained(tmp_path / "number")
+    load_run(texts_run)[1].save_pretrained(tmp_path / "number")
     language_model = other_run(tmp_path / "lm", "causal-lm")
     for run, name, sentence in (
         (texts_run, "a.pdf", "is not a file of a kind that is read"),
         (texts_run, "none.txt", "There is no file"),
         (texts_run, "a.jsonl", "line 1: column 'text' holds something else than text"),
+        (texts_run, "b.jsonl", "line 2: there is no column 'text'"),
+        (tmp_path / "number", "a.txt", "has one label alone"),
         (language_model, "a.txt", "labels neither texts nor words"),
     ):
         with pytest.raises(ValueError, match=sentence):

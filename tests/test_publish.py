@@ -11,6 +11,7 @@ from pathlib import Path
 import huggingface_hub.constants
 import pytest
 from huggingface_hub import HfApi
+from safetensors.torch import load
 from transformers import TrainingArguments
 from transformers.trainer_utils import HubStrategy
 
@@ -427,6 +428,27 @@ def test_push_to_hub_keeps_the_same_repository_while_it_trains(tmp_path, hub):
     assert "metrics.json" in whole
     assert "metrics.json" not in half
     assert not (run / ".publishing").exists()
+
+
+def test_weights_of_somebody_else_keep_their_licence_while_they_are_tuned(tmp_path, hub):
+    """With LoRA: what is published is whole at each save, and at the end the adapter lies beside it."""
+    pytest.importorskip("peft")
+    start = tmp_path / "runs" / "start"
+    adam = ["training.optim=adamw_torch", "training.optim_args=null"]
+    train(recipe(tmp_path, *adam, "training.push_to_hub=false", "training.max_steps=1"), str(start))
+    (start / "README.md").write_text("---\nlicense: mit\n---\n# A model\n")
+    run = tmp_path / "runs" / "tiny"
+    train(recipe(tmp_path, *adam, f"model.start_from={start}", "training.lora={r: 2}"), str(run))
+    states = {commit["title"]: commit for commit in hub.repo("ada/tiny").history("main")}
+    half = hub.files("ada/tiny", states["Training in progress, step 2"]["id"])
+    whole = hub.files("ada/tiny")
+    for files in (half, whole):
+        assert b"license: mit" in files["README.md"]
+        assert b"which its card states as `mit`" in files["README.md"]
+        assert "apart.safetensors" not in files
+        assert str(tmp_path).encode() not in b"".join(files.values())
+    assert {"adapter/adapter_config.json", "adapter/adapter_model.safetensors"} <= whole.keys()
+    assert {name for name in load(whole["model.safetensors"])} == {name for name in load(half["model.safetensors"])}
 
 
 def test_a_push_that_fails_ends_no_training(tmp_path, hub, capsys):

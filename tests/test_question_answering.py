@@ -28,10 +28,12 @@ from regard.modeling import TransformerEncoderConfig, TransformerEncoderForQuest
 from regard.train.collators import QuestionCollator
 from regard.train.data import load_splits, prepare_splits
 from regard.train.evaluate import evaluate_run
+from regard.train.questions import read_questions, settle_threshold
 from regard.train.recipe import load_recipe
 from regard.train.sections import DataSection, Recipe, RecipeError
 from regard.train.tokenization import train_tokenizer
 
+from .test_tagging import wordpiece
 from .test_trainer import trainer_for
 
 WORDS = [f"w{number}" for number in range(40)]
@@ -108,6 +110,9 @@ def test_a_long_question_is_cut_and_a_window_goes_on():
     [windows] = cut_windows(tokenizer, [" ".join(WORDS)], [" ".join(WORDS[:9])], max_length=12, doc_stride=3)
     # Of 12 - 3 special - 3 shared = 6 spare tokens the question keeps half.
     assert all(window["cut"] and window["first"] == 5 and len(window["input_ids"]) <= 12 for window in windows)
+    assert {tuple(window["input_ids"][1:4]) for window in windows} == {
+        tuple(tokenizer(" ".join(WORDS))["input_ids"][1:4])
+    }
     assert {i + window["number"] for window in windows for i in range(len(window["starts"]))} == set(range(9))
     with pytest.raises(ValueError, match=r"data\.max_length: 7 leaves no room for a question beside 3 special"):
         cut_windows(tokenizer, ["w1"], ["w2"], max_length=7, doc_stride=3)
@@ -136,6 +141,8 @@ def test_windows_without_the_whole_answer_point_at_the_first_token():
     assert answer_positions(windows, span) == [(0, 0), (4, 6), (0, 0)]
     assert answer_positions(windows, None) == [(0, 0)] * 3
     assert answer_positions(windows, (2, 3)) == [None] * 3  # a space
+    blank = {"number": 0, "first": 2, "starts": [0, 2, 3], "ends": [1, 2, 4]}  # its second token is white space
+    assert answer_positions([blank], (0, 3)) == [(2, 2)]
 
 
 # --- spans
@@ -156,33 +163,61 @@ def test_the_best_span_is_the_one_that_trying_all_finds():
         ]
         assert (score[row], first[row], last[row]) == max(every)
     assert score[5] == -np.inf
+    same = np.zeros((1, 9), np.float32)  # of equal ones the shortest, and of these the first
+    assert best_spans(same, same, allowed[:1], 4)[1:] == (allowed[0].argmax(), allowed[0].argmax())
 
 
 class Pointer(torch.nn.Module):
-    """Likes question, special and pad tokens best, and of the context the tokens that it is told."""
+    """Likes question, special and pad tokens best, and of the context the tokens that it is told; "no answer" less
+    where it sees another one."""
 
-    def __init__(self, tokenizer, liked):
+    def __init__(self, tokenizer, liked, seen):
         super().__init__()
         self.scores = torch.full((len(tokenizer),), -5.0)
         self.scores[tokenizer.convert_tokens_to_ids(list(liked))] = torch.tensor(list(liked.values()))
+        self.seen = tokenizer.convert_tokens_to_ids(seen)
         self.device = torch.device("cpu")
 
     def forward(self, input_ids, attention_mask):
         logits = self.scores[input_ids] + 100.0 * (1 - attention_mask)
+        logits[:, 0] -= 3.0 * (input_ids == self.seen).any(1)
         return SimpleNamespace(start_logits=logits, end_logits=logits)
 
 
 def test_of_all_windows_the_best_span_and_the_lowest_null():
     tokenizer, context = words_tokenizer(), " ".join(WORDS[:12])
-    model = Pointer(tokenizer, {"w30": 90.0, "<s>": 1.0, "</s>": 90.0, "<pad>": 90.0, "w3": 2.0, "w9": 3.0})
+    liked = {"w30": 90.0, "<s>": 1.0, "</s>": 90.0, "<pad>": 90.0, "w3": 3.0, "w9": 2.0, "w6": 9.0}
+    model = Pointer(tokenizer, liked, seen="w5")
     cut = cut_windows(tokenizer, ["w30", "w30"], [context, "w7"], max_length=10, doc_stride=2)
-    windows = [window for several in cut for window in several]
+    windows = [window for several in cut for window in several]  # of the words 0-5, 4-9 and 8-11, and of one
+    for window in windows:  # w6 is white space, let us say
+        edges = zip(window["starts"], window["ends"], strict=True)
+        window["starts"] = [end if context[start:end] == "w6" else start for start, end in edges]
     for batch_size in (1, 3, 7):
         spans = read_windows(model, windows, [0, 0, 0, 1], batch_size=batch_size)
-        assert (spans.score.tolist(), spans.null.tolist()) == ([6, -10], [2, 2])
-        assert spans.texts([context, "w7"], None) == ["w9", "w7"]
-        assert spans.texts([context, "w7"], 0.0) == ["w9", ""]
-        assert spans.texts([context, "w7"], -5.0) == ["", ""]
+        assert (spans.score.tolist(), spans.null.tolist()) == ([6, -10], [-4, 2])
+        assert spans.texts([context, "w7"], None) == ["w3", "w7"]
+        assert spans.texts([context, "w7"], 0.0) == ["w3", ""]
+        assert spans.texts([context, "w7"], -11.0) == ["", ""]
+
+
+def test_the_loss_is_that_of_the_windows_with_positions():
+    """Each computed by itself; of the five the third has none."""
+    tokenizer = words_tokenizer()
+    model, generator = encoder(tokenizer), np.random.default_rng(0)
+    windows, losses = [], []
+    for length, at in ((9, 3), (4, 0), (7, -100), (5, 2), (6, 5)):
+        ids = generator.integers(5, 40, length).tolist()
+        windows.append({"input_ids": ids, "first": 1, "starts": [0], "ends": [1]})
+        windows[-1] |= {"start_positions": at, "end_positions": at}
+        if at >= 0:
+            with torch.no_grad():
+                logits = model(input_ids=torch.tensor([ids]))
+            both = (logits.start_logits, logits.end_logits)
+            losses.append(-sum(one.log_softmax(-1)[0, at].item() for one in both) / 2)
+    for batch_size in (1, 2, 5):
+        found = read_windows(model, windows, range(5), batch_size=batch_size)
+        assert found.loss == pytest.approx(np.mean(losses), rel=1e-5)
 
 
 def test_batch_size_and_padding_side_change_no_answer():
@@ -225,6 +260,15 @@ def test_what_cannot_be_answered_is_refused():
         answer(torch.nn.Linear(1, 1), tokenizer, "w1", "w2")
     assert answer(model, tokenizer, [], []) == []
     assert answer(model, tokenizer, "w1", "")["answer"] == ""
+
+
+def test_a_model_without_settings_reads_what_it_can():
+    """384 tokens at once are too many for this tokenizer, and so are the usual 128 that two windows share."""
+    tokenizer = words_tokenizer(max_length=24)
+    context = " ".join(WORDS[:35])
+    found = answer(encoder(tokenizer), tokenizer, "w1 ?", context)
+    assert found["answer"] == context[found["start"] : found["end"]]
+    assert found["answer"]
 
 
 def test_the_threshold_is_the_best_of_all():
@@ -314,6 +358,65 @@ def test_training_windows_are_laid_out_and_counted(tmp_path):
     batch = QuestionCollator(0)(train.select([1, 6]).to_list())
     assert batch["attention_mask"].sum(1).tolist() == [10, 6]
     assert (batch["start_positions"].tolist(), batch["end_positions"].tolist()) == ([4, 4], [6, 4])
+
+
+def test_what_is_cut_and_what_nothing_can_be_learnt_from_is_counted_once(tmp_path):
+    """A question of 40 words, and an answer of a character that the tokenizer deletes, each of two windows; and the
+    first of several right answers is the one that is learnt."""
+    context = "w1 \u200b w2 w3 w4 w5 w6 w7 w8 w9"
+    several = {"answer": ["w2", "w4"], "answer_start": [5, 11]}
+    rows = [
+        {"question": " ".join(WORDS), "context": context, **several},
+        {"question": "w1", "context": context, "answer": "\u200b", "answer_start": 3},
+    ]
+    data = DataSection(train=rows_file(tmp_path / "a.jsonl", rows), max_length=12, doc_stride=3)
+    recipe = Recipe(name="x", task="question-answering", model={"type": "encoder"}, data=data)
+    splits, report = prepare_splits(load_splits(data, "question-answering"), recipe, wordpiece(*WORDS))
+    found, train = report.splits["train"], splits["train"].to_list()
+    assert (found.rows, found.truncated, found.without_targets) == (2, 1, 1)
+    positions = [row["start_positions"] for row in train]
+    assert positions == [6, 0, -100, -100]  # [CLS], three words and [SEP] are before the context
+    assert (found.examples, found.targets) == (4, 2)
+
+
+@pytest.mark.parametrize(
+    ("train", "validation", "threshold"),
+    [(["w2", ""], ["w2"], 0.0), (["w2"], ["w2"], None), (["w2"], ["w2", ""], "chosen"), (["w2", ""], None, 0.0)],
+)
+def test_the_threshold_follows_from_the_data(tmp_path, train, validation, threshold):
+    """Chosen on validation questions without an answer, else 0 where some are trained on, else none."""
+    tokenizer = words_tokenizer()
+    model = encoder(tokenizer)
+    model.save_pretrained(tmp_path)
+    paths = {}
+    for name, answers in (("train", train), ("validation", validation)):
+        rows = [{"question": "w1", "context": "w1 w2", "answer": a, "answer_start": 3} for a in answers or ()]
+        paths[name] = rows_file(tmp_path / f"{name}.jsonl", rows) if rows else None
+    data = DataSection(**paths, max_length=20, doc_stride=3)
+    recipe = Recipe(name="x", task="question-answering", model={"type": "encoder"}, data=data)
+    splits = load_splits(data, "question-answering")
+    prepared = prepare_splits(splits, recipe, tokenizer)[0]
+    settle_threshold(tmp_path, model, tokenizer, recipe, splits["train"], prepared.get("validation"))
+    settings = json.loads((tmp_path / "config.json").read_text())["question_answering"]
+    assert settings == model.config.question_answering
+    if threshold == "chosen":
+        spans, settled = read_questions(model, tokenizer, recipe, prepared["validation"])
+        worth = score_answer(spans.texts(["w1 w2"] * 2, None)[0], ["w2"])[1]
+        assert settled == settings["null_threshold"] == choose_threshold(spans, [worth, -1.0])
+    else:
+        assert settings["null_threshold"] == threshold
+
+
+def test_a_stream_of_questions(tmp_path):
+    path, made = rows_file(tmp_path / "a.jsonl", [FLAT, FLAT | {"answer": "", "answer_start": 0}]), {}
+    for streaming in (False, True):
+        data = DataSection(train=path, validation=path, streaming=streaming, max_length=20, doc_stride=3)
+        recipe = Recipe(name="x", task="question-answering", model={"type": "encoder"}, data=data)
+        splits = prepare_splits(load_splits(data, "question-answering"), recipe, words_tokenizer())[0]
+        made[streaming] = sorted(splits["train"], key=lambda row: row["start_positions"])
+        assert splits["validation"]["item"][:] == [0, 1]
+    assert made[True] == made[False]
+    assert [row["start_positions"] > 0 for row in made[True]] == [False, True]
 
 
 def test_accumulation_equals_a_larger_batch(tmp_path):

@@ -4,6 +4,7 @@ import dataclasses
 import json
 import os
 import random
+import shutil
 import signal
 import subprocess
 import sys
@@ -20,7 +21,7 @@ from regard.train.building import build_tokenizer
 from regard.train.demo import run_demo
 from regard.train.evaluate import evaluate_run
 from regard.train.recipe import load_recipe
-from regard.train.run import train
+from regard.train.run import check_folder, train
 from regard.train.trainer import RegardTrainer
 
 SMALL = [
@@ -167,6 +168,30 @@ def test_a_folder_that_is_taken_is_refused(run, files, tmp_path):
     with pytest.raises(ValueError, match=r"training\.learning_rate: 0\.02 differs from 0\.01"):
         train(changed, str(folder), resume=True)
     assert not (tmp_path / "none").exists()
+
+
+def test_a_resumed_step_is_made_of_as_many_examples(run, files, tmp_path, monkeypatch):
+    """In tests/test_resume.py two processes go on to the same losses where one with twice the accumulation stopped."""
+    folder = tmp_path / "run"
+    shutil.copytree(run[0], folder)
+    plain, twice = translation(files), translation(files, "training.gradient_accumulation_steps=2")
+
+    def resumes(recipe, processes):
+        monkeypatch.setenv("WORLD_SIZE", str(processes))
+        check_folder(folder, recipe, resume=True, overwrite=False)
+
+    resumes(plain, 1)
+    with pytest.raises(ValueError, match=r"steps: 2 on 1 process makes .* began with, 1 on 1 process: set .*=1\."):
+        resumes(twice, 1)
+    with pytest.raises(ValueError, match=r"steps: 1 on 2 processes makes .* 1 on 1 process: launch 1 again\."):
+        resumes(plain, 2)
+
+    for process in range(2):  # as if two had begun it: each keeps a random state
+        (checkpoints.last_checkpoint(folder) / f"rng_state_{process}.pth").touch()
+    resumes(plain, 2)
+    resumes(twice, 1)
+    with pytest.raises(ValueError, match=r"steps: 1 on 1 process makes .* 1 on 2 processes: set training.*=2\."):
+        resumes(plain, 1)
 
 
 def test_a_folder_with_ones_own_recipe_is_not_deleted(run, tmp_path):

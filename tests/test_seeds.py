@@ -10,7 +10,9 @@ from typer.testing import CliRunner
 from regard.cli import app
 from regard.train import sweep as sweeping
 from regard.train.sweep import sweep
+from regard.train.sweep_cells import make_cells
 from regard.train.sweep_compare import compare, compare_sweeps, comparison_text
+from regard.train.sweep_judged import check_comparable
 from regard.train.sweep_table import table
 from regard.train.sweep_values import check_test, parse_seeds
 
@@ -29,12 +31,12 @@ def recipe(tmp_path):
 @pytest.fixture
 def pretended(monkeypatch):
     """Runs that are only said to be trained; what they are said to measure may be shifted."""
-    shift = {"by": 0.0}
+    shift = {"by": 0.0, "keeps": ("validation", "test")}
 
-    def train(recipe, output_dir, resume):
+    def train(recipe, output_dir, resume, test=True):
         accuracy, loss, on_test = MEASURED.get(recipe.training["seed"], (0.5, 0.5, 0.5))
-        evaluation = {"validation": {"accuracy": accuracy + shift["by"], "loss": loss}}
-        if recipe.data.test:
+        evaluation = {"validation": {"accuracy": accuracy + shift["by"], "loss": loss - 2 * shift["by"]}}
+        if recipe.data.test and "test" in shift["keeps"]:
             evaluation["test"] = {"accuracy": on_test + shift["by"], "loss": 1.0}
         return {
             "evaluation": evaluation, "training": {"seconds": 2.0}, "model": {"parameters": 7}, "environment": {},
@@ -142,6 +144,8 @@ def test_a_seed_that_changes_the_tokens_is_refused_where_they_are_counted(tmp_pa
     path.write_text(json.dumps(recipe))
     with pytest.raises(ValueError, match=rf"--seeds: with {EXAMPLES}, a seed changes the tokens that are predicted"):
         sweep(path, [f"{EXAMPLES}=8"], seeds=2, output_dir=tmp_path / "sweep")
+    same = make_cells(path, [f"{EXAMPLES}=8", "training.data_seed=1"], [{}], [1, 2], tmp_path / "sweep")
+    check_comparable(same, {}, "loss")  # where the examples of all are drawn by one seed
     with pytest.raises(ValueError, match=f"--values: {EXAMPLES} changes the tokens that are predicted"):
         sweep(path, [], {EXAMPLES: [8, 9]}, output_dir=tmp_path / "sweep")
 
@@ -156,6 +160,35 @@ def test_a_test_set_of_training_rows_is_held_out_and_not_looked_at(tmp_path):
     metrics = json.loads((tmp_path / "sweep" / cell["run"] / "metrics.json").read_text())
     assert list(metrics["evaluation"]) == ["validation"]
     assert "test" not in cell
+
+
+def test_a_test_set_that_is_asked_for_later_is_refused(tmp_path, pretended):
+    """Rows held out are in the recipe either way, so that the recipe does not tell."""
+    path, folder = texts_recipe(tmp_path), tmp_path / "sweep"
+    call = {"overrides": ["data.validation=20%", "data.test=25%"], "seeds": 2, "output_dir": folder}
+    pretended["keeps"] = ("validation",)
+    sweep(path, **call)
+    with pytest.raises(ValueError, match="test: true differs from false, with which the sweep in"):
+        sweep(path, **call, test=True, resume=True)
+
+
+@pytest.mark.parametrize("test", [False, True])
+def test_a_sweep_of_an_earlier_version_goes_on(recipe, tmp_path, pretended, test):
+    """Which knew neither of errors nor of examples, and told only in its command whether test sets were read."""
+    folder = tmp_path / "sweep"
+    call = {"overrides": ["evaluation.errors=10"], "seeds": 3, "output_dir": folder}  # as many as there are by default
+    whole = sweep(recipe, **call, test=test)
+    old = json.loads(json.dumps(whole))
+    del old["test"], old["cells"][2], old["recipe"]["data"]["max_train_examples"]
+    del old["recipe"]["evaluation"]["errors"], old["recipe"]["evaluation"]["no_repeat_ngram_size"]
+    for setting in old["settings"]:
+        del setting["each"]
+    (folder / "sweep.json").write_text(json.dumps(old))
+    compare_sweeps(folder, folder)  # which reads the cells
+    with pytest.raises(ValueError, match="test: .* differs"):
+        sweep(recipe, **call, test=not test, resume=True)
+    again = sweep(recipe, **call, test=test, resume=True)
+    assert again["cells"] == whole["cells"]
 
 
 # --- comparing -------------------------------------------------------------------------------------------------------
@@ -196,6 +229,8 @@ def test_two_sweeps_are_compared_setting_by_setting(recipe, tmp_path, pretended)
     assert [one.values for one in found] == [{EXAMPLES: 8}, {EXAMPLES: 16}]
     assert all(one.difference == pytest.approx(0.2) for one in found)
     assert {one.verdict for one in found} == {"first"}
+    losses = compare_sweeps(tmp_path / "better", tmp_path / "plain", "loss")  # of which less is better
+    assert {(round(one.difference, 6), one.verdict) for one in losses} == {(-0.4, "first")}
     (on_test, _) = compare_sweeps(tmp_path / "plain", tmp_path / "better", split="test")
     expected = stats.ttest_ind(
         [MEASURED[s][2] for s in (42, 43, 44)], [MEASURED[s][2] + 0.2 for s in (42, 43, 44)], equal_var=False
@@ -219,8 +254,28 @@ def test_sweeps_that_do_not_compare_are_refused(recipe, tmp_path, pretended):
         (tmp_path / "other", {}, r"judged on different things: they differ in data\.validation"),
         (tmp_path / "numbers", {}, "have no setting in common"),
         (one, {"split": "test"}, "has not measured accuracy on test"),
-        (one, {"metric": "bleu"}, "has not measured bleu on validation"),
+        (one, {"metric": "bleu"}, "has not measured bleu on validation: it has accuracy, loss"),
         (tmp_path, {}, "There is no sweep in"),
     ):
         with pytest.raises(ValueError, match=sentence):
             compare_sweeps(one, other, **settings)
+    other = recipe.parent / "other.jsonl"
+    other.write_bytes((recipe.parent / "test.jsonl").read_bytes())
+    sweep(recipe, [], {}, 2, tmp_path / "tested", test=True)
+    sweep(recipe, [f"data.test={other}"], {}, 2, tmp_path / "others", test=True)
+    compare_sweeps(tmp_path / "tested", tmp_path / "others")  # validated on the same
+    with pytest.raises(ValueError, match=r"they differ in data\.test"):
+        compare_sweeps(tmp_path / "tested", tmp_path / "others", split="test")
+    sweep(recipe, [], {EXAMPLES: [8, 16]}, 1, tmp_path / "alone")
+    with pytest.raises(ValueError, match=r"alone', data\.max_train_examples=8 has one seed, which has no spread"):
+        compare_sweeps(one, tmp_path / "alone")
+
+
+def test_a_setting_does_not_win_by_the_seeds_that_did_not_diverge(recipe, tmp_path, pretended):
+    sweep(recipe, seeds=3, output_dir=tmp_path / "one")
+    result = sweep(recipe, seeds=3, output_dir=tmp_path / "two")
+    del result["cells"][1]["validation"]
+    result["cells"][1]["diverged"] = "The training loss is nan at step 3."
+    (tmp_path / "two" / "sweep.json").write_text(json.dumps(result))
+    with pytest.raises(ValueError, match="two', seed 43 diverged: there is no mean to compare"):
+        compare_sweeps(tmp_path / "one", tmp_path / "two")

@@ -7,12 +7,13 @@ import shutil
 
 import pytest
 import torch
-from safetensors.torch import load_file
-from transformers import AutoModelForSequenceClassification, BertConfig
+from safetensors.torch import load_file, save_file
+from transformers import AutoModelForSequenceClassification, AutoTokenizer, BertConfig
 
 import regard.modeling as modeling
 from regard.train import run as run_module
 from regard.train.building import build_model
+from regard.train.collators import collator_for
 from regard.train.recipe import load_recipe
 from regard.train.run import train
 from regard.train.start_from import describe_weights, read_start, start_tokenizer, take_weights
@@ -163,6 +164,20 @@ def test_a_head_of_the_same_labels_is_kept_in_any_order(files):
     torch.testing.assert_close(ours, theirs.flip(-1))
 
 
+def test_weights_of_half_precision_are_trained_whole(files, tmp_path):
+    """In float32, whatever the file has: each number is there as it was."""
+    folder, more = altered(files, tmp_path)
+    halves = {name: tensor.bfloat16() for name, tensor in load_file(folder / "model.safetensors").items()}
+    save_file(halves, folder / "model.safetensors", {"format": "pt"})
+    config = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps(config | {"dtype": "bfloat16"}))
+    model, _, _, _ = built(files, "masked", labels=LABELS, more=more)
+    assert {parameter.dtype for parameter in model.parameters()} == {model.config.dtype or torch.float32}
+    assert model.dtype == torch.float32
+    name = "model.embeddings.embed_tokens.weight"
+    assert torch.equal(model.state_dict()[name], halves[name].float())
+
+
 def test_other_labels_get_a_fresh_head(files):
     for labels in (["x", "y"], ["x", "y", "z"]):
         model, record, _, before = built(files, "classifier", labels=labels)
@@ -211,6 +226,7 @@ def test_a_repository_on_the_hub_is_a_start_too(files, tmp_path, monkeypatch):
         api = hub.api(hub.token("ada"))
         api.create_repo("ada/masked")
         api.upload_folder(repo_id="ada/masked", folder_path=files / "masked")
+        api.upload_file(repo_id="ada/masked", path_in_repo="onnx/model.safetensors", path_or_fileobj=b"another")
         card = b"---\nlicense: mit\n---\n# A model\n"
         api.upload_file(repo_id="ada/masked", path_in_repo="README.md", path_or_fileobj=card)
         recipe = recipe_for(files, "masked", more=["model.start_from=ada/masked"])
@@ -223,6 +239,7 @@ def test_a_repository_on_the_hub_is_a_start_too(files, tmp_path, monkeypatch):
     weights = load_file(files / "masked" / "model.safetensors")
     assert torch.equal(model.model.embeddings.embed_tokens.weight, weights["model.embeddings.embed_tokens.weight"])
     assert not list(start.folder.glob("*.py"))
+    assert not (start.folder / "onnx").exists()
 
 
 def altered(files, tmp_path, start="masked"):
@@ -246,9 +263,10 @@ def test_folders_that_are_no_start_are_refused(files, tmp_path):
     (folder / "config.json").write_text('{"model_type": "regard-word2vec"}')
     with pytest.raises(ValueError, match=r"word vectors: name them in model\.embeddings"):
         read_start(recipe)
-    (folder / "config.json").write_text("[1]")
-    with pytest.raises(ValueError, match="cannot be read"):
-        read_start(recipe)
+    for broken in ("[1]", '{"model_type": "regard-encoder", "hidden_size": "wide"}'):
+        (folder / "config.json").write_text(broken)
+        with pytest.raises(ValueError, match=r"model\.start_from: .* cannot be read"):
+            read_start(recipe)
     with pytest.raises(ValueError, match=r"lies in the folder of this run"):
         read_start(recipe_for(files, "masked"), files / "masked")
 
@@ -277,7 +295,8 @@ def test_missing_weights_and_other_tokenizers_are_refused(files, tmp_path):
 def test_a_run_begins_there_and_says_so(files, tmp_path, capsys, monkeypatch):
     """And resumed, it asks for the first weights no more: their folder is gone."""
     folder, more = altered(files, tmp_path)
-    (folder / "README.md").write_text("---\nlicense: mit\n---\n# A model\n")
+    lines = ["---", "license: other", "license_name: mine", "base_model: ada/first", "---", "# A model", ""]
+    (folder / "README.md").write_text("\n".join(lines))
     recipe = recipe_for(files, "masked", more=[*more, "tokenizer.kind=char", "evaluation.metrics=[accuracy]"])
     metrics = train(recipe, str(tmp_path / "run"))
     said = capsys.readouterr().err
@@ -285,8 +304,8 @@ def test_a_run_begins_there_and_says_so(files, tmp_path, capsys, monkeypatch):
     assert "not taken over: transform, lm_head" in said or "not taken over: lm_head, transform" in said
     assert metrics["model"]["start"]["fresh"] == ["classifier"]
     card = (tmp_path / "run/README.md").read_text()
-    assert "license: mit" in card
-    assert "which its card states as `mit`" in card
+    assert all(line in card for line in lines[1:4])
+    assert "which its card states as `mine`" in card
     assert f"| weights begun from | {tmp_path.name}/model, the head (classifier) afresh |".replace("_", r"_") in card
     assert load_recipe(tmp_path / "run").model["start_from"] == str(folder)
     assert (tmp_path / "run/tokenizer.json").read_text() == (folder / "tokenizer.json").read_text()
@@ -311,6 +330,41 @@ def test_a_run_begins_there_and_says_so(files, tmp_path, capsys, monkeypatch):
     with pytest.raises(ValueError, match="there is no folder"):
         train(dataclasses.replace(recipe, name="third"), str(tmp_path / "third"))
     assert not (tmp_path / "third").exists()
+
+
+def test_a_tokenizer_without_a_pad_token(files, tmp_path):
+    """As those of GPT-2 and Llama are: the end token stands for it, and is learnt where a text ends."""
+    folder, more = altered(files, tmp_path, "causal")
+    config = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps(config | {"pad_token_id": None}))
+    tokenizer = AutoTokenizer.from_pretrained(folder)
+    tokenizer.pad_token = None
+    tokenizer.save_pretrained(folder)
+    more += ["training.max_steps=1", "evaluation.metrics=[accuracy]"]
+    train(recipe_for(files, "causal", more=more), str(tmp_path / "run"))
+    config = json.loads((tmp_path / "run/config.json").read_text())
+    saved = AutoTokenizer.from_pretrained(tmp_path / "run")
+    assert config["pad_token_id"] == saved.pad_token_id == saved.eos_token_id
+    batch = collator_for(recipe_for(files, "causal", "causal-lm"), saved, None)(
+        [{"input_ids": [5, 6, saved.eos_token_id]}, {"input_ids": [5, 6, 7, 8, saved.eos_token_id]}]
+    )
+    assert batch["labels"].tolist() == [[-100, 6, saved.eos_token_id, -100, -100], [-100, 6, 7, 8, saved.eos_token_id]]
+    tokenizer.eos_token = None
+    tokenizer.save_pretrained(folder)
+    with pytest.raises(ValueError, match="has no pad token, which batches need, nor an end token"):
+        start_tokenizer(read_start(recipe_for(files, "causal", more=more)))
+
+
+def test_what_a_vocabulary_asks_of_generation_comes_along(files, tmp_path):
+    """As Marian's models must never write their pad token; how wide the search is, the recipe says."""
+    folder, more = altered(files, tmp_path, "translator")
+    rules = {"bad_words_ids": [[0]], "forced_eos_token_id": 2, "num_beams": 7}
+    (folder / "generation_config.json").write_text(json.dumps(rules))
+    generation = built(files, "translator", "translation", more=more)[0].generation_config
+    assert (generation.bad_words_ids, generation.forced_eos_token_id, generation.num_beams) == ([[0]], 2, 4)
+    (folder / "generation_config.json").write_text("{")
+    with pytest.raises(ValueError, match=r"generation_config\.json of .* cannot be read"):
+        built(files, "translator", "translation", more=more)
 
 
 def test_a_translator_learns_other_pairs(files, tmp_path):

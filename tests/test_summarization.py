@@ -13,7 +13,7 @@ import pytest
 from datasets import Dataset
 
 from regard.evaluation.baselines import first_sentence, first_words
-from regard.evaluation.generation import load_run, translate
+from regard.evaluation.generation import encode_sources, load_run, translate
 from regard.evaluation.metrics import get_metric
 from regard.model_cards.tables import sample_table
 from regard.train.building import build_model, generation_settings
@@ -51,6 +51,16 @@ def test_rouge_is_a_mean_and_takes_the_best_reference():
         predictions=["a b", "c"], references=[["x y", "a b", "a"], ["d"]]
     )  # 1 by the second reference, and 0
     assert scores["rouge1"] == 50
+
+
+def test_kinds_of_english_are_english():
+    """Stemmed, `kills` is `kill`."""
+    for language in ("en", "en-GB", "EN_US"):
+        assert (
+            get_metric("rouge1").compute(predictions=["kills"], references=["kill"], language=language)["rouge1"]
+            == 100
+        )
+    assert get_metric("rouge1").compute(predictions=["kills"], references=["kill"], language="enm")["rouge1"] == 0
 
 
 def test_words_of_other_languages_are_whole(caplog):
@@ -180,6 +190,14 @@ def test_a_run_writes_as_it_was_evaluated(run):
     assert model.generation_config.no_repeat_ngram_size == 3
     long, cut = "a b c d e f g h", "a b c d e"
     assert translate(model, tokenizer, [long], max_source_length=6) == translate(model, tokenizer, [cut])
+    tokenizer.model_max_length = 4  # not what the documents are cut by
+    assert len(encode_sources(model, tokenizer, [long], 6)[0]) == 6
+    assert len(encode_sources(model, tokenizer, [long])[0]) == 4
+    [once] = translate(model, tokenizer, [long], no_repeat_ngram_size=1, max_new_tokens=9)
+    assert len(set(once.split())) == len(once.split())
+    for setting in ({"max_source_length": 0}, {"no_repeat_ngram_size": -1}):
+        with pytest.raises(ValueError, match=f"{next(iter(setting))}=(0|-1) must be a whole number, at least"):
+            translate(model, tokenizer, [long], **setting)
 
 
 # --- recipes

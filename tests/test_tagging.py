@@ -78,6 +78,20 @@ def test_all_pieces_of_a_word_are_one_entity():
     assert continued_labels(["ADJ", "VERB"]) == [0, 1]
 
 
+def test_what_is_learnt_is_counted():
+    """Wash|##ington and Wash|##s: of all pieces the last has no label, since there is no I-PER."""
+    names = ["B-LOC", "B-PER", "I-LOC", "O"]
+    features = Features({"tokens": List(Value("string")), "tags": List(ClassLabel(names=names))})
+    rows = {"tokens": [["Washington", "Washs"], []], "tags": [[0, 1], []]}
+    split = Dataset.from_dict(rows, features=features)
+    for every, targets in ((False, 2), (True, 3)):
+        recipe = recipe_of(DataSection(train="train", label_all_pieces=every))
+        prepared, report = prepare_splits({"train": split}, recipe, wordpiece("Wash", "##ington", "##s"))
+        found = report.splits["train"]
+        assert (found.targets, found.words, found.examples, found.without_targets) == (targets, 2, 1, 1)
+        assert sum(label != IGNORED for label in prepared["train"][0]["labels"]) == targets
+
+
 def test_words_that_are_cut_off_are_counted_and_missed():
     """150 words and two special tokens in 128 positions: 24 words are lost, one of the two places among them."""
     tokenizer = wordpiece("a")
@@ -134,6 +148,15 @@ def test_a_tokenizer_as_robertas_begins_words_with_their_space(prefix):
     first = [piece for piece, label in zip(pieces, row["labels"], strict=True) if label != IGNORED]
     assert [piece[:2] for piece in first] == ["Ġi" if prefix else "it", "Ġr", "Ġi", "ĠR"]
     assert row["kept"] == [0, 1, 2, 3]
+
+
+def test_pieces_of_white_space_belong_to_no_word():
+    """Of three spaces, two are pieces of their own, and the last begins the next word."""
+    tokenizer = train_tokenizer(["a b"] * 3, "byte-bpe", 263, min_frequency=1)
+    row = encoded(["a", " ", "b"], ["O", "O", "B-LOC"], tokenizer)
+    assert tokenizer.convert_ids_to_tokens(row["input_ids"][1:-1]) == ["a", "Ġ", "Ġ", "Ġb"]
+    assert row["labels"] == [IGNORED, 4, IGNORED, IGNORED, 0, IGNORED]
+    assert row["kept"] == [0, 2]
 
 
 def test_words_that_a_tokenizer_does_not_read_are_lost():
@@ -234,6 +257,13 @@ def test_each_kind_of_file_gives_the_same_sentences(tmp_path):
     assert loaded(tmp_path / "tab.conll") == ROWS
 
 
+def test_spaces_of_other_kinds_are_letters_of_a_word(tmp_path):
+    """Of a .conll file, whose columns are parted by blanks, as in `10\u00a0000`."""
+    path = tmp_path / "a.conll"
+    path.write_text("10\u00a0000  CD B-SUM \nlire NNS O\n", encoding="utf-8")
+    assert loaded(path) == [{"tokens": ["10\u00a0000", "lire"], "tags": ["B-SUM", "O"]}]
+
+
 def test_universal_dependencies(tmp_path):
     """A range of words and an empty node are no words."""
     lines = ["# text = du lies", "1-2\tdu\t" + "\t".join("_" * 8)]
@@ -271,6 +301,20 @@ def test_a_data_set_of_the_hub_states_its_tags(monkeypatch):
 def test_rows_that_are_no_tagged_sentences(tmp_path, row, sentence):
     with pytest.raises(ValueError, match=sentence):
         loaded(write(tmp_path / "a.jsonl", [ROWS[0], row]))
+
+
+def test_a_stream_of_sentences(tmp_path):
+    """It leaves out what nothing can be learnt from, as the whole does."""
+    path = write(tmp_path / "a.jsonl", [*ROWS, {"tokens": [], "tags": []}])
+    tokenizer, made = train_tokenizer(["Ada Lovelace visits Rome It rains"], "word", 20, min_frequency=1), {}
+    for streaming in (False, True):
+        data = DataSection(train=path, validation=path, streaming=streaming)
+        splits, report = prepare_splits(load_splits(data, "token-classification"), recipe_of(data), tokenizer)
+        made[streaming] = sorted((row["input_ids"], row["labels"]) for row in splits["train"])
+        assert (len(made[streaming]), len(splits["validation"])) == (2, 3)
+        assert set(next(iter(splits["train"]))) == {"input_ids", "attention_mask", "labels"}
+    assert made[True] == made[False]
+    assert report.splits["train"].lost_words is None  # not known in advance
 
 
 def test_a_tag_that_is_not_trained_on_is_one_that_will_be_missed(tmp_path, caplog):

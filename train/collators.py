@@ -212,9 +212,11 @@ class MaskedLMCollator(EpochCollator):
         ids = np.concatenate(inputs)
         key = hashlib.blake2b(ids.tobytes() + ends.tobytes(), digest_size=8).digest()
         generator = np.random.default_rng([self.seed, self.epoch, int.from_bytes(key, "little")])
-        masked, labels = mask_tokens(
-            ids, self.masker, generator, None if inside is None else np.concatenate(inside) > 0
-        )
+        goes_on = None
+        if inside is not None:  # no word goes on from the row before, though one may be cut between two rows
+            goes_on = np.concatenate(inside) > 0
+            goes_on[ends[:-1]] = False
+        masked, labels = mask_tokens(ids, self.masker, generator, goes_on)
         return np.split(masked, ends[:-1]), np.split(labels, ends[:-1])
 
 

@@ -39,7 +39,9 @@ from regard.train.convert_weights import Weights
 from regard.train.records import environment, write_json
 
 RECORD, GENERATION = "conversion.json", "generation_config.json"
-TEXTS = ("A small test.", "The cat saw the dog, and the dog saw the cat: 12 × 3 = 36!", "")
+TEXTS = (
+    "A small test.", "The cat saw the dog, and the dog saw the cat: 12 × 3 = 36!", "", "It's  naïve,\n日本 2026 🙂",
+)  # fmt: skip
 FAITHFUL = 1e-4  # of the largest output: what a difference in the order of additions may come to in a deep model
 CLASSIFIERS = ("sequence-classification", "token-classification")
 # What acts only while sampling, and only in a beam search.
@@ -189,20 +191,15 @@ def _convert(source: Source, out: Path, head: str | None, check: bool) -> Conver
 
 def _read_architecture(source: Source, head: str | None) -> tuple[Family, Any, str, str]:
     """The family, the library's configuration, its class, and the head of ours that corresponds to it."""
-    model_type = source.config.get("model_type")
-    if model_type not in FAMILIES:
-        if str(model_type).startswith("regard-"):
-            raise ConversionError(f"'{source.name}' is one of this package's models already.")
-        reason = f": {OTHERS[model_type]}" if model_type in OTHERS else ""
-        known = ", ".join(f"'{each}'" for each in FAMILIES)
-        raise ConversionError(
-            f"model_type {model_type!r} has no exact counterpart here{reason}. Those of {known} have."
-        )
-    family = FAMILIES[model_type]
+    model_type = str(source.config.get("model_type"))
+    family = _family(model_type, source)
     try:
         config = AutoConfig.from_pretrained(source.folder, trust_remote_code=False)
-    except (OSError, ValueError, TypeError) as error:
+    except Exception as error:  # the library's strict configurations raise classes of their own
         raise ConversionError(f"{CONFIG} is not one of {family.name}: {' '.join(str(error).split())}") from error
+    if config.model_type != model_type:  # the library reads some as those of another architecture
+        model_type = config.model_type
+        family = _family(model_type, source)
     named = source.config.get("architectures") or []
     if not named and head in family.heads:
         return family, config, library_class(model_type, head), head
@@ -219,11 +216,21 @@ def _read_architecture(source: Source, head: str | None) -> tuple[Family, Any, s
     return family, config, named[0], own_head or NO_HEAD
 
 
+def _family(model_type: str, source: Source) -> Family:
+    if model_type in FAMILIES:
+        return FAMILIES[model_type]
+    if model_type.startswith("regard-"):
+        raise ConversionError(f"'{source.name}' is one of this package's models already.")
+    reason = f": {OTHERS[model_type]}" if model_type in OTHERS else ""
+    known = ", ".join(f"'{each}'" for each in FAMILIES)
+    raise ConversionError(f"model_type {model_type!r} has no exact counterpart here{reason}. Those of {known} have.")
+
+
 def _our_config(family: Family, config: Any, own_head: str, head: str) -> PreTrainedConfig:
     """Ours for the library's, with its labels where the head that gives them comes along."""
     try:
         ours = family.config(config)
-    except (ValueError, TypeError) as error:
+    except Exception as error:  # as above
         raise ConversionError(f"the configuration has no counterpart here: {' '.join(str(error).split())}") from error
     if head in CLASSIFIERS and head == own_head:
         ours.id2label = dict(config.id2label)
@@ -237,7 +244,7 @@ def _our_config(family: Family, config: Any, own_head: str, head: str) -> PreTra
 def _refusals(source: Source) -> Iterator[str]:
     """What no family can have, a phrase each."""
     config = source.config
-    if "AutoConfig" in (config.get("auto_map") or {}):
+    if any(str(name).startswith(("AutoConfig", "AutoModel")) for name in config.get("auto_map") or ()):
         yield "auto_map: the repository brings code of its own, and what that computes is not known"
     if config.get("quantization_config"):
         yield "quantization_config: its weights are quantised; take the model that it was made from"
@@ -295,12 +302,14 @@ def _generation_config(source: Source, notes: list[str]) -> GenerationConfig:
 
     Settings that do nothing, which the library loads and then refuses to save, are left out.
     """
-    path = source.folder / GENERATION
-    if path.is_file():
-        generation = GenerationConfig.from_pretrained(source.folder)
-    else:
-        generation = GenerationConfig.from_model_config(dict(source.config))
-        generation._from_model_config = False  # else it is made again from ours, which has none of it
+    try:
+        if (source.folder / GENERATION).is_file():
+            generation = GenerationConfig.from_pretrained(source.folder)
+        else:
+            generation = GenerationConfig.from_model_config(dict(source.config))
+            generation._from_model_config = False  # else it is made again from ours, which has none of it
+    except (OSError, ValueError, TypeError, AttributeError) as error:
+        raise ConversionError(f"{GENERATION} cannot be read: {' '.join(str(error).split())}") from error
     if generation.pad_token_id is not None and generation.pad_token_id < 0:  # of old checkpoints: there is none
         generation.pad_token_id = None
     idle = [] if generation.do_sample else [*SAMPLING]
@@ -335,19 +344,43 @@ def _copy_tokenizer(source: Source, folder: Path, vocab_size: int, notes: list[s
         again = AutoTokenizer.from_pretrained(folder, trust_remote_code=False)
     except (OSError, ValueError, ImportError, TypeError, AttributeError) as error:
         raise ConversionError(f"the tokenizer cannot be taken along: {' '.join(str(error).split())}") from error
-    for text in TEXTS:
-        if tokenizer(text)["input_ids"] != again(text)["input_ids"] or len(tokenizer) != len(again):
-            raise ConversionError(
-                "the tokenizer cannot be taken along: saved and loaded again, it gives other tokens."
-            )
+    before, after = _behaviour(tokenizer), _behaviour(again)
+    if changed := [name for name in before if before[name] != after[name]]:
+        raise ConversionError(
+            f"the tokenizer cannot be taken along: saved and loaded again, {', '.join(changed)} would be others."
+        )
     if len(tokenizer) > vocab_size:
         notes.append(
             f"The tokenizer has {len(tokenizer)} tokens and the model {vocab_size} rows, as in the source: the last "
             "ones cannot be read."
         )
     if tokenizer.pad_token_id is None:
-        notes.append("The tokenizer has no pad token, as in the source: batches need one.")
+        notes.append(
+            "The tokenizer has no pad token, as in the source; in fine-tuning its end token stands for one."
+            if tokenizer.eos_token_id is not None
+            else "The tokenizer has no pad token, as in the source: batches need one."
+        )
+    if not tokenizer.is_fast:
+        notes.append(
+            f"A {type(tokenizer).__name__} is no fast tokenizer, which fine-tuning by a recipe needs: it can be used "
+            "and published as it is."
+        )
     return type(tokenizer).__name__
+
+
+def _behaviour(tokenizer: Any) -> dict[str, Any]:
+    """What a tokenizer does that a model depends on."""
+    ids = [tokenizer(text)["input_ids"] for text in TEXTS]
+    return {
+        "tokens": ids,
+        "the target's tokens": [tokenizer(text_target=text)["input_ids"] for text in TEXTS],
+        "texts": tokenizer.batch_decode(ids),
+        "special tokens": (tokenizer.pad_token_id, tokenizer.bos_token_id, tokenizer.eos_token_id),
+        "the number of tokens": len(tokenizer),
+        "the greatest length": tokenizer.model_max_length,
+        "the side of padding": tokenizer.padding_side,
+        "the chat template": tokenizer.chat_template,
+    }
 
 
 @contextmanager

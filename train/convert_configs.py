@@ -135,6 +135,7 @@ def gpt2_config(config: Any) -> TransformerDecoderConfig:
         attention_bias=True,
         dropout=config.resid_pdrop,
         attention_dropout=config.attn_pdrop,
+        classifier_dropout=0.0,  # its class that labels texts has none
         initializer_range=config.initializer_range,
         tie_word_embeddings=config.tie_word_embeddings,
         **_tokens(config),
@@ -188,9 +189,11 @@ def llama_refusals(config: Any, head: str) -> Iterator[str]:
         yield f"rope scaling of the type {kind!r}: the frequencies here are those of the base alone"
     if rope.get("partial_rotary_factor") not in (None, 1, 1.0):
         yield f"partial_rotary_factor={rope['partial_rotary_factor']}: here whole heads are turned"
-    layers = getattr(config, "layer_types", None) or []
     window = getattr(config, "sliding_window", None)
-    if any(kind != "full_attention" for kind in layers) or (not layers and window is not None):
+    has_window = window is not None
+    if config.model_type == "qwen2":  # whose layers have it or not
+        has_window = any(kind != "full_attention" for kind in config.layer_types)
+    if has_window:
         yield f"sliding_window={window}: here every token sees all those before it"
 
 
@@ -266,6 +269,14 @@ def config_notes(config: Any) -> Iterator[str]:
     for name in ("encoder_layerdrop", "decoder_layerdrop"):
         if getattr(config, name, 0.0):
             yield f"{name}={getattr(config, name)} is left out: no layers are dropped in training here."
+    if config.model_type in ("roberta", "xlm-roberta"):
+        yield "In training, dropout stands once in a head that labels texts, where RoBERTa has it before dense too."
+    if config.model_type == "distilbert":
+        yield (
+            "In training, dropout acts after attention too, where DistilBERT has none; before a head that labels it "
+            f"is seq_classif_dropout={config.seq_classif_dropout}, of tokens too, and before one that finds answers "
+            f"there is none (qa_dropout={config.qa_dropout})."
+        )
     if config.model_type == "gpt2" and config.embd_pdrop != config.resid_pdrop:
         yield (
             f"embd_pdrop={config.embd_pdrop} becomes resid_pdrop={config.resid_pdrop}: one dropout for the embeddings "

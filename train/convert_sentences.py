@@ -9,6 +9,7 @@ from typing import Any
 from regard.train.convert_source import CONFIG, SENTENCE_FILES, WEIGHTS, ConversionError
 
 MODULES, OWN = "modules.json", "sentence_transformers."
+FIRST, OTHERS = "Transformer", ("Pooling", "Normalize", "Dense", "LayerNorm", "Dropout")  # with no further files
 
 
 def copy_sentence_files(source: Path, folder: Path) -> list[str]:
@@ -28,6 +29,12 @@ def copy_sentence_files(source: Path, folder: Path) -> list[str]:
     strange = [each["type"] for each in modules if not each["type"].startswith(OWN)]
     if strange:
         return [f"The files of sentence-transformers are left out: they name {strange[0]}, code of the source's own."]
+    names = [each["type"].rpartition(".")[2] for each in modules]
+    unknown = [*(name for name in names[:1] if name != FIRST), *(name for name in names[1:] if name not in OTHERS)]
+    if unknown:
+        return [
+            f"The files of sentence-transformers are left out: what a module {unknown[0]} needs is not known here."
+        ]
     if modules[0]["path"] not in ("", "."):
         return [f"The files of sentence-transformers are left out: their model lies in '{modules[0]['path']}'."]
     below = [source / each["path"] for each in modules[1:]]
@@ -50,6 +57,7 @@ def _read_modules(source: Path) -> list[dict[str, Any]]:
         modules = json.loads((source / MODULES).read_text(encoding="utf-8"))
         paths = [PurePosixPath(each["path"]) for each in modules]
         beside = all(len(path.parts) <= 1 and path.name != ".." and not path.is_absolute() for path in paths)
+        beside = beside and all(path.parts for path in paths[1:])
         if modules and beside and all(isinstance(each["type"], str) for each in modules):
             return modules
     except (OSError, ValueError, KeyError, TypeError):

@@ -61,18 +61,22 @@ class Source:
         return self.revision is not None
 
     def card(self) -> dict[str, Any]:
-        """The metadata of its card; none if there is no card, or it cannot be read."""
-        path = self.folder / CARD
-        text = path.read_text(encoding="utf-8-sig", errors="replace") if path.is_file() else ""
-        block = re.match(r"---\s*\n(.*?)\n---\s*(?:\n|$)", text, re.DOTALL)
-        try:
-            metadata = read_yaml(block[1]) if block else {}
-        except ValueError:
-            return {}
-        return metadata if isinstance(metadata, dict) else {}
+        return card_metadata(self.folder)
 
     def has(self, names: Iterable[str]) -> bool:
         return any((self.folder / name).is_file() for name in names)
+
+
+def card_metadata(folder: Path) -> dict[str, Any]:
+    """The metadata of a folder's card; none if there is no card, or it cannot be read."""
+    path = folder / CARD
+    text = path.read_text(encoding="utf-8-sig", errors="replace") if path.is_file() else ""
+    block = re.match(r"---\s*\n(.*?)\n---\s*(?:\n|$)", text, re.DOTALL)
+    try:
+        metadata = read_yaml(block[1]) if block else {}
+    except ValueError:
+        return {}
+    return metadata if isinstance(metadata, dict) else {}
 
 
 def open_source(source: str | Path, revision: str | None = None) -> Source:
@@ -166,7 +170,10 @@ def read_weights(folder: Path) -> Weights:
         raise ConversionError(f"{INDEX} names {strange[0]!r}, which is no file beside it.")
     weights: Weights = {}
     for name in files:
-        weights |= _read_file(folder / name)
+        part = _read_file(folder / name)
+        if twice := sorted(part.keys() & weights.keys()):
+            raise ConversionError(f"{name} holds {twice[0]}, and another part does so too.")
+        weights |= part
     if missing := sorted(placed.keys() - weights.keys()):
         raise ConversionError(f"{INDEX} names {missing[0]}, which {placed[missing[0]]} does not hold.")
     return weights

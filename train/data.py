@@ -96,6 +96,8 @@ def load_splits(
         raise ValueError(f"data.columns: there is no role '{unknown[0]}' in {task}; the roles are {_quoted(roles)}.")
     sources = _sources(data)
     wanted = {key: sources.pop(key).value for key, source in dict(sources).items() if source.is_hold_out}
+    if data.split_by is not None and not wanted:
+        logger.warning("data.split_by: no rows are held out of data.train, so it is not used.")
     names = data.split_names() if only is None else only
     holds_out = bool(wanted) and not {"train", *wanted}.isdisjoint(names)
     sources = {key: source for key, source in sources.items() if key in names or (key == "train" and holds_out)}
@@ -322,8 +324,8 @@ def _to_roles(
             raise ValueError(f"{place}: column '{column}' holds {_kind(value)} where text is wanted.")
         example[role] = value
     if "answer" in example:
-        given = example["answer"], example["answer_start"]
-        example["answer"], example["answer_start"] = right_answers(example["context"], *given, place)
+        stated = example["answer"], example["answer_start"]
+        example["answer"], example["answer_start"] = right_answers(example["context"], *stated, place)
     words, marks = len(example.get("tokens", ())), len(example.get("tags", ()))
     if words != marks:
         raise ValueError(

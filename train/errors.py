@@ -25,7 +25,7 @@ CONFUSION = "confusion.png"
 DIGITS = 6  # of a probability; those after them depend on how the items were put into batches
 TEXTS, WORDS = "sequence-classification", "token-classification"
 LABELLING = (TEXTS, WORDS)
-MAJORITY_METRICS = ("accuracy", "f1", "matthews_correlation")
+MAJORITY_METRICS = ("accuracy", "f1", "f1_binary", "matthews_correlation")
 
 
 def label_report(
@@ -102,6 +102,11 @@ def _chances(
         return [{0: chance} for chance in result.chances.tolist()]
     places = zip(dataset["kept"], result.chances, result.labels, strict=True)
     return [dict(zip(kept, row[own != IGNORED].tolist(), strict=True)) for kept, row, own in places]
+
+
+def shortened(report: Mapping[str, Any], number: int) -> dict[str, Any]:
+    """A report with so many of its errors, the surest."""
+    return {**report, "errors": report["errors"][:number]}
 
 
 def write_errors(run: str | os.PathLike[str], found: Mapping[str, dict[str, Any]]) -> None:

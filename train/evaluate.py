@@ -16,7 +16,7 @@ from regard.evaluation.metrics import OF_A_LANGUAGE, TEXT_METRICS, get_metric
 from regard.train.callbacks import quiet_libraries
 from regard.train.collators import collator_for
 from regard.train.data import data_seed, load_splits, prepare_splits
-from regard.train.errors import LABELLING, label_report, write_errors
+from regard.train.errors import LABELLING, label_report, shortened, write_errors
 from regard.train.masking import IGNORED
 from regard.train.measure import EvaluationBatches, has_vocabulary_head, measure
 from regard.train.preprocessing import mean_words
@@ -95,19 +95,21 @@ def _evaluate_run(
     splits = load_splits(recipe.data, recipe.task, chosen, labels, data_seed(recipe))
     lead = lead_words(run, recipe) if recipe.task == "summarization" else None
     results, reports = {}, {}
-    number = recipe.evaluation.errors if errors is None else errors
+    kept = recipe.evaluation.errors
     for name in chosen:
         prepared, words = prepare_split(name, splits[name], recipe, tokenizer)
         results[name], predictions = evaluate_split(model, tokenizer, recipe, prepared, words, lead)
         if recipe.task in LABELLING:
-            reports[name] = label_report(model, tokenizer, recipe, splits[name], prepared, predictions, number)
+            reports[name] = label_report(
+                model, tokenizer, recipe, splits[name], prepared, predictions, max(kept, errors or 0)
+            )
     records = Path(run) / METRICS
     if split is None and not overrides and not settings and records.is_file():
         write_json(records, read_json(records) | {"evaluation": results})
         if reports:
-            write_errors(run, reports)
+            write_errors(run, {name: shortened(report, kept) for name, report in reports.items()})
     if errors is not None:
-        results = {name: measures | {"errors": reports[name]} for name, measures in results.items()}
+        results = {name: one | {"errors": shortened(reports[name], errors)} for name, one in results.items()}
     return results
 
 
@@ -221,7 +223,8 @@ def filled_in(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, row: d
     inputs = torch.tensor([row["input_ids"]], device=model.device)
     settings = {"max_new_tokens": len(row["labels"]), "num_beams": 1, "do_sample": False}
     with torch.no_grad():
-        return tokenizer.decode(model.generate(input_ids=inputs, **settings)[0, 1:])
+        written = model.generate(input_ids=inputs, **settings)[0, 1:].tolist()
+    return tokenizer.decode([token for token in written if token != tokenizer.eos_token_id])
 
 
 def compute_metrics(

@@ -26,6 +26,7 @@ def check_fine_tuning(recipe: Recipe) -> None:
     _check_lora(recipe)
     _check_class_weights(recipe)
     _settle_early_stopping(recipe)
+    _settle_best(recipe)
 
 
 def starts_from_weights(recipe: Recipe) -> bool:
@@ -65,6 +66,12 @@ def _check_backbone(recipe: Recipe) -> None:
 
 def _check_lora(recipe: Recipe) -> None:
     training = recipe.training
+    for key in ("lora", "layer_lr_decay"):
+        for other in ("fsdp", "deepspeed"):
+            if training.get(key) is not None and training.get(other):
+                raise RecipeError(
+                    f"training.{other} parts the weights that training.{key} needs whole: leave out one."
+                )
     if training.get("lora") is None:
         return
     for key in training["lora"]:
@@ -159,7 +166,16 @@ def _settle_early_stopping(recipe: Recipe) -> None:
             f"training.save_strategy: '{saves}' does not keep what is best: for training.early_stopping_patience it "
             f"is '{evaluates}', as training.eval_strategy is."
         )
-    name = training.setdefault("metric_for_best_model", "loss").removeprefix("eval_")
+
+
+def _settle_best(recipe: Recipe) -> None:
+    """Which weights are the best: by what each evaluation measures, and the right way round."""
+    training = recipe.training
+    keeps_best = training.get("load_best_model_at_end") or str(training.get("save_strategy")) == "best"
+    if not keeps_best and training.get("metric_for_best_model") is None:
+        return
+    name = (training.get("metric_for_best_model") or "loss").removeprefix("eval_")
+    training["metric_for_best_model"] = name
     known = _measured_in_training(recipe)
     if name not in known:
         task = TASKS[recipe.task]

@@ -9,7 +9,7 @@ PREPROCESSING_VERSION = 1  # raise it when a change elsewhere (a library's) must
 # Those that make rows and examples.
 MODULES = (
     "data", "layouts", "masking", "preprocessing", "readers", "subset", "subword_dropout", "tagging",
-    "answers", "denoising", "hold_out", "questions", "../evaluation/question_answering",
+    "answers", "denoising", "encoding", "hold_out", "questions", "text_streams", "../evaluation/question_answering",
 )  # fmt: skip
 
 

@@ -92,6 +92,7 @@ def has_lora(model: Any) -> bool:
     return any(hasattr(part, "lora_A") for part in model.modules())
 
 
+@torch.no_grad()
 def merged_weights(model: PreTrainedModel) -> dict[str, torch.Tensor]:
     """The weights of the ordinary model that computes the same, W + s·B·A in the place of W."""
     products = {

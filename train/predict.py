@@ -13,10 +13,13 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from huggingface_hub import hf_hub_download
+from huggingface_hub.errors import EntryNotFoundError
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from regard.evaluation.generation import load_run, position_limit
 from regard.evaluation.guesses import kind_of
+from regard.train.callbacks import quiet_libraries
 from regard.train.collators import ClassificationCollator
 from regard.train.data import row_items
 from regard.train.preprocessing import encode_texts
@@ -51,10 +54,11 @@ def predict_file(
         raise ValueError(f"'{path}' is not a file of a kind that is read, which are {', '.join(SUFFIXES)}.")
     if not path.is_file():
         raise ValueError(f"There is no file '{path}'.")
-    model, tokenizer = load_run(run)
+    with quiet_libraries():
+        model, tokenizer = load_run(run)
     tags = _tags(model)
     columns, limit = _as_trained(run, model, tokenizer)
-    rows = _read(path, {role: columns.get(role, role) for role in (WORD_ROLES if tags else TEXT_ROLES)}, columns)
+    rows = _read(path, WORD_ROLES if tags else TEXT_ROLES, columns)
     if tags:
         return predict_tags(model, tokenizer, [row["tokens"] for row in rows], limit, batch_size)
     pairs = [row.get("text_pair") for row in rows]
@@ -69,28 +73,42 @@ def _tags(model: PreTrainedModel) -> bool:
         raise ValueError(f"A {type(model).__name__} labels neither texts nor words.")
     if getattr(model.config, "problem_type", None) in ("regression", "multi_label_classification"):
         raise ValueError(f"The model's problem_type is {model.config.problem_type}: it does not give one label.")
+    if kind == "label" and model.config.num_labels < 2:
+        raise ValueError("The model has one label alone: what it gives is a number, and no label.")
     return kind == "tag"
 
 
 def _as_trained(
     run: str | os.PathLike[str], model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase
-) -> tuple[Mapping[str, str], int]:
-    """The columns of the run's data, and how many tokens are read of a text."""
-    if (Path(run) / RUN_RECIPE).is_file():
-        data = load_recipe(run).data
-        return data.columns, data.max_length
-    return {}, min(limit for limit in (tokenizer.model_max_length, position_limit(model)) if limit)
+) -> tuple[Mapping[str, str] | None, int]:
+    """The columns of the run's data, None where no recipe tells, and how many tokens are read of a text."""
+    path: Path | str = Path(run) / RUN_RECIPE
+    if not Path(run).is_dir():
+        try:
+            path = hf_hub_download(str(run), RUN_RECIPE)
+        except EntryNotFoundError:  # of a model that is none of ours
+            return None, _longest(model, tokenizer)
+    if not Path(path).is_file():
+        return None, _longest(model, tokenizer)
+    data = load_recipe(path).data
+    return data.columns, data.max_length
 
 
-def _read(path: Path, wanted: Mapping[str, str], columns: Mapping[str, str]) -> list[dict[str, Any]]:
-    """The rows with their columns named by role. A second text is read where the run's data had one."""
+def _longest(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> int:
+    return min(limit for limit in (tokenizer.model_max_length, position_limit(model)) if limit)
+
+
+def _read(path: Path, roles: Sequence[str], columns: Mapping[str, str] | None) -> list[dict[str, Any]]:
+    """The rows with their columns named by role. A second text is read where the run's data had one, and where no
+    recipe tells, where the file has one."""
     if path.suffix.lower() == ".txt":
-        first = next(iter(wanted))
-        if "text_pair" in columns:
+        first = roles[0]
+        if columns is not None and "text_pair" in columns:
             raise ValueError(f"The run labels pairs of texts, which '{path}' has no columns for: give a .tsv file.")
         return [{first: line.split() if first == "tokens" else line} for line in read_lines(path)]
-    wanted = {role: column for role, column in wanted.items() if role != "text_pair" or role in columns}
     present = columns_of(path)
+    paired = "text_pair" in (present if columns is None else columns)
+    wanted = {role: (columns or {}).get(role, role) for role in roles if role != "text_pair" or paired}
     if missing := [column for column in wanted.values() if column not in present]:
         names = ", ".join(f"'{name}'" for name in present)
         raise ValueError(f"'{path}' has no column '{missing[0]}', which the run reads: its columns are {names}.")
@@ -98,6 +116,8 @@ def _read(path: Path, wanted: Mapping[str, str], columns: Mapping[str, str]) -> 
     for place, row in read_rows(path):
         found: dict[str, Any] = {}
         for role, column in wanted.items():
+            if column not in row:
+                raise ValueError(f"{place}: there is no column '{column}'.")
             value = row[column]
             if role == "tokens":
                 value = row_items(value, column, place)

@@ -1,103 +1,33 @@
-"""From rows to what a model sees: tokenised pairs and texts, blocks of text, packed documents; and a report of what
-was done.
+"""From rows to what a model sees: tokenised pairs and texts, words with tags, questions with windows, running text in
+rows; and a report of what was done.
 
 Every step is cached by `datasets` under a fingerprint that is made here, from the rows' own fingerprint, the
 tokenizer, the parameters and the code's source, so that the same inputs are reused and changed ones never are. The
 fingerprint that `datasets` makes would hash a function by its name, and a tokenizer with the padding of its last call.
 
-The layouts of text for language models are in `regard.train.layouts`.
+Running text is in `regard.train.text_streams`, and its layouts in `regard.train.layouts`.
 """
 
-import dataclasses
-import json
 import logging
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
-import pyarrow.compute as pc
 from datasets import Dataset, Features, IterableDataset, List, Value
 from transformers import PreTrainedTokenizerBase
 
 from regard.train.batching import list_lengths
-from regard.train.denoising import SpanCorruption, corrupted_lengths, longest_text
+from regard.train.encoding import IDS, encode_cut, map_rows
 from regard.train.fingerprints import fingerprint
-from regard.train.layouts import Layout, special_affixes
-from regard.train.masking import IGNORED, TokenMasker, mark_inside, mask_tokens, take_marks
 from regard.train.questions import encode_questions
-from regard.train.readers import ENDS
-from regard.train.sections import DENOISING, QUESTION_ANSWERING, Recipe
-from regard.train.subword_dropout import word_lengths
+from regard.train.sections import QUESTION_ANSWERING, Recipe
+from regard.train.split_reports import DataReport, SplitReport, list_targets
 from regard.train.tagging import continued_labels, encode_tagged
+from regard.train.text_streams import prepare_stream
 
 logger = logging.getLogger(__name__)
 
-IDS = List(Value("int32"))
 SHUFFLE_BUFFER = 10_000  # examples of a stream among which the next is drawn
-MASK_SEED = 42  # of evaluations: whatever the seed of the training, the same tokens are masked
-
-
-@dataclass
-class SplitReport:
-    """What became of the rows of one split. None: not known, since the rows are read as they come (`data.streaming`).
-
-    Attributes:
-        rows: rows of the source; for a text file, pieces of it.
-        examples: what a model is given: pairs, texts, or blocks of text.
-        tokens: tokens of the examples, special ones included, each counted once; source and target together.
-        targets: labels that a loss is computed on (before masking by chance, for masked-lm in training: None).
-        words: of running text: what white space parts, and the ends of lines, as the corpora of language modelling
-            count. A measure of length that no tokenizer changes; the ends of documents are targets, and no words.
-        empty: rows without text. Left out of training pairs and of language models' text; else kept.
-        dropped: pairs left out of training because a side is too long.
-        truncated: examples cut to the greatest length (evaluation pairs, texts of classification).
-        without_targets: examples that a loss would ignore whole. They add nothing; training pairs are left out, and so
-            are sentences of tagged words.
-        lost_words: words of such sentences that no piece stands for, since they were cut off or hold nothing that the
-            tokenizer reads. They are scored as missed.
-        mean_target_words: of the summaries to train on (of a stream the first 10,000), in words that white space
-            parts.
-        pad_share: pads among the input and label positions of all batches, where the data decides it.
-    """
-
-    rows: int | None = None
-    examples: int | None = None
-    tokens: int | None = None
-    targets: int | None = None
-    words: int | None = None
-    empty: int | None = 0
-    dropped: int | None = 0
-    truncated: int | None = 0
-    without_targets: int | None = 0
-    lost_words: int | None = 0
-    mean_target_words: float | None = None
-    pad_share: float | None = None
-
-    def sentence(self) -> str:
-        """The report in a line: `29,000 rows, 28,990 examples, 10 dropped`."""
-        values = dataclasses.asdict(self)
-        shown = [f"{values[key]:,} {key}" for key in ("rows", "examples", "tokens") if values[key] is not None]
-        for key in ("empty", "dropped", "truncated", "without_targets", "lost_words"):
-            if values[key]:
-                shown.append(f"{values[key]:,} {key.replace('_', ' ')}")
-        if self.pad_share is not None:
-            shown.append(f"{self.pad_share:.1%} pads")
-        return ", ".join(shown) or "read as they come"
-
-
-@dataclass
-class DataReport:
-    """A report for each split."""
-
-    splits: dict[str, SplitReport] = field(default_factory=dict)
-
-    def to_dict(self) -> dict[str, dict[str, Any]]:
-        """Plain numbers, for the run's records."""
-        return {name: dataclasses.asdict(split) for name, split in self.splits.items()}
-
-    def __str__(self) -> str:
-        return "\n".join(f"{name}: {split.sentence()}" for name, split in self.splits.items())
 
 
 def prepare_splits(
@@ -147,7 +77,7 @@ def prepare_splits(
         "sequence-classification": _prepare_texts,
         "token-classification": _prepare_tagged,
         QUESTION_ANSWERING: _prepare_questions,
-    }.get(recipe.task, _prepare_stream)
+    }.get(recipe.task, prepare_stream)
     prepared, report = {}, DataReport()
     for name, split in splits.items():
         training = name == "train"
@@ -172,7 +102,9 @@ def _prepare_pairs(dataset: Any, recipe: Recipe, tokenizer: Any, training: bool)
     anew = training and recipe.data.bpe_dropout > 0
     words = dict.fromkeys(("source_words", "target_words"), IDS) if anew else {}
     parameters = limits | ({"with_words": True} if anew else {})
-    encoded = _map(dataset, encode_pairs, tokenizer, parameters, Features(features | words | kept), keep=list(kept))
+    encoded = map_rows(
+        dataset, encode_pairs, tokenizer, parameters, Features(features | words | kept), keep=list(kept)
+    )
     if anew:
         name = fingerprint(encoded._fingerprint, "row")
         encoded = encoded.add_column("row", np.arange(len(encoded)), new_fingerprint=name)
@@ -234,8 +166,8 @@ def encode_pairs(
     with_words: bool = False,
 ) -> dict[str, list]:
     """Tokenises both sides, truncated, with the lengths that they had before and, if asked for, those of words."""
-    sources, source_lengths = _encode(tokenizer, max_source_length, batch["source"], with_words=with_words)
-    targets, target_lengths = _encode(tokenizer, max_target_length, batch["target"], with_words=with_words)
+    sources, source_lengths = encode_cut(tokenizer, max_source_length, batch["source"], with_words=with_words)
+    targets, target_lengths = encode_cut(tokenizer, max_target_length, batch["target"], with_words=with_words)
     words = {"source_words": sources["words"], "target_words": targets["words"]} if with_words else {}
     return words | {
         "input_ids": sources["input_ids"],
@@ -257,7 +189,7 @@ def _prepare_texts(dataset: Any, recipe: Recipe, tokenizer: Any, training: bool)
     if "token_type_ids" in tokenizer.model_input_names:
         features["token_type_ids"] = List(Value("int8"))
     features |= {"labels": label, "length": Value("int32"), "empty": Value("bool")}
-    encoded = _map(dataset, encode_texts, tokenizer, limits, Features(features))
+    encoded = map_rows(dataset, encode_texts, tokenizer, limits, Features(features))
     notes = ["length", "empty"]
     if isinstance(dataset, IterableDataset):
         return encoded.remove_columns(notes), SplitReport(empty=None, truncated=None)
@@ -275,7 +207,7 @@ def _prepare_texts(dataset: Any, recipe: Recipe, tokenizer: Any, training: bool)
 
 def encode_texts(batch: dict[str, list], tokenizer: Any, max_length: int) -> dict[str, list]:
     """Tokenises texts or pairs of texts, truncated, with the lengths that they had before."""
-    encoded, lengths = _encode(tokenizer, max_length, batch["text"], batch.get("text_pair"))
+    encoded, lengths = encode_cut(tokenizer, max_length, batch["text"], batch.get("text_pair"))
     empty = [not text.strip() for text in batch["text"]]
     return {**encoded, "labels": batch["label"], "length": lengths, "empty": empty}
 
@@ -293,24 +225,25 @@ def _prepare_tagged(dataset: Any, recipe: Recipe, tokenizer: Any, training: bool
     notes = {"length": Value("int32"), "lost": Value("int32"), "empty": Value("bool")}
     features |= {"labels": IDS, "kept": IDS, **notes}
     kept = {} if training else {name: dataset.features[name] for name in ("tokens", "tags")}
-    encoded = _map(dataset, encode_tagged, tokenizer, parameters, Features(features | kept), keep=list(kept))
+    encoded = map_rows(dataset, encode_tagged, tokenizer, parameters, Features(features | kept), keep=list(kept))
     away = [*notes, "kept"] if training else list(notes)
     if isinstance(dataset, IterableDataset):
         encoded = encoded.filter(lambda row: len(row["kept"]) > 0) if training else encoded
         report = SplitReport(empty=None, truncated=None, without_targets=None, lost_words=None)
         return encoded.remove_columns(away), report
     length, lost, empty = (np.asarray(encoded.with_format("numpy")[name][:]) for name in notes)
-    targets = list_lengths(encoded, "kept")
-    keep = targets > 0 if training else np.ones(len(length), bool)
+    labelled = list_lengths(encoded, "kept")  # words
+    targets = list_targets(encoded) if every else labelled
+    keep = labelled > 0 if training else np.ones(len(length), bool)
     report = SplitReport(
         rows=len(length),
         examples=int(keep.sum()),
         tokens=int(np.minimum(length, recipe.data.max_length)[keep].sum()),
         targets=int(targets.sum()),
-        words=int((targets + lost).sum()),
+        words=int((labelled + lost).sum()),
         empty=int(empty.sum()),
         truncated=int((length > recipe.data.max_length).sum()),
-        without_targets=int((targets == 0).sum()),
+        without_targets=int((labelled == 0).sum()),
         lost_words=int(lost.sum()),
     )
     if not keep.all():
@@ -336,7 +269,7 @@ def _prepare_questions(dataset: Any, recipe: Recipe, tokenizer: Any, training: b
         dataset = dataset.add_column("item", np.arange(len(dataset)), new_fingerprint=name)
         features |= {"first": Value("int32"), "starts": IDS, "ends": IDS, "item": Value("int64")}
         features |= {name: dataset.features[name] for name in ("question", "context", "answer")}
-    encoded = _map(dataset, encode_questions, tokenizer, parameters, Features(features), batch_size=100)
+    encoded = map_rows(dataset, encode_questions, tokenizer, parameters, Features(features), batch_size=100)
     if isinstance(dataset, IterableDataset):
         return encoded.remove_columns(notes), SplitReport(empty=None, truncated=None, without_targets=None)
     cut, lost, opens = (np.asarray(encoded.with_format("numpy")[name][:]) for name in notes)
@@ -350,191 +283,6 @@ def _prepare_questions(dataset: Any, recipe: Recipe, tokenizer: Any, training: b
         without_targets=int((lost & opens).sum()),
     )
     return encoded.remove_columns(notes), report
-
-
-# --- streams of text -------------------------------------------------------------------------------------------------
-
-
-def _prepare_stream(dataset: Any, recipe: Recipe, tokenizer: Any, training: bool) -> tuple[Any, SplitReport]:
-    data, masked, denoises = recipe.data, recipe.task == "masked-lm", recipe.task == DENOISING
-    words = masked and data.whole_word_masking
-    streaming = isinstance(dataset, IterableDataset)
-    ends = [ENDS] if ENDS in dataset.features else []
-    features = {"input_ids": IDS, "words": Value("int32"), "empty": Value("bool")} | dict.fromkeys(ends, Value("bool"))
-    # Few rows at a time: those of a text file are long, and a tokenizer at work holds many bytes for each token.
-    parameters = {"with_words": True} if words else {}
-    encoded = _map(dataset, encode_stream, tokenizer, parameters, Features(features), keep=ends, batch_size=100)
-    layout = Layout(
-        kind="masked" if masked else DENOISING if denoises else data.packing,
-        block_size=_text_length(data) if denoises else data.block_size,
-        affixes=special_affixes(tokenizer),
-        stride=None if training else recipe.evaluation.stride,
-    )
-    if layout.kind == "documents" and not layout.affixes[0] and "word_perplexity" in recipe.evaluation.metrics:
-        raise ValueError(
-            "evaluation.metrics: word_perplexity counts every word, and with data.packing: documents the first token "
-            "of a text is not predicted, since this tokenizer puts none before it: choose data.packing: blocks."
-        )
-    # An evaluation meets the same masks each time: they are part of the data.
-    masker = TokenMasker.of(tokenizer, data) if masked else SpanCorruption.of(tokenizer, data) if denoises else None
-    features = {name: IDS for name in layout.columns}
-    if masker is not None:
-        told = {"inside": List(Value("bool"))} if words else {"row": Value("int64")} if denoises else {}
-        features |= told if training else {"labels": IDS}
-    arguments = {
-        "dataset": encoded,
-        "layout": layout,
-        "masker": None if training else masker,
-        "seed": MASK_SEED,
-        "words": words,
-    }
-    if streaming:
-        rows = IterableDataset.from_generator(lay_out, features=Features(features), gen_kwargs=arguments)
-        return rows, SplitReport(empty=None, dropped=None, truncated=None, without_targets=None)
-    drawn = masker is not None and not training
-    arguments_key = [dataclasses.asdict(layout), dataclasses.asdict(masker) if drawn else None]
-    name = fingerprint(encoded._fingerprint, arguments_key, MASK_SEED if masker is not None else None, list(features))
-    rows = Dataset.from_generator(lay_out, features=Features(features), gen_kwargs=arguments, fingerprint=name)
-    report = _stream_report(encoded, rows, layout, masked, training)
-    return rows, _denoising_report(report, rows, data) if denoises else report
-
-
-def _text_length(data: Any) -> int:
-    return longest_text(data.block_size, data.noise_density, data.mean_span_length)
-
-
-def encode_stream(batch: dict[str, list[str]], tokenizer: Any, with_words: bool = False) -> dict[str, list]:
-    """Tokenises texts without special tokens: those belong to documents, and a document may be several rows. With
-    words, the ids of tokens that go on with one are marked (`mark_inside`)."""
-    encoded = tokenizer(batch["text"], add_special_tokens=False, verbose=False, return_attention_mask=False)
-    ids = encoded["input_ids"]
-    if with_words:
-        ids = [mark_inside(row, encoded.word_ids(number)) for number, row in enumerate(ids)]
-    return {
-        "input_ids": ids,
-        "words": [len(text.split()) + text.count("\n") for text in batch["text"]],
-        "empty": [not ids for ids in encoded["input_ids"]],
-    }
-
-
-def lay_out(
-    dataset: Any, layout: Layout, masker: TokenMasker | SpanCorruption | None, seed: int, words: bool = False
-) -> Any:
-    """Yields the rows of a layout, masked or corrupted by (seed, number of the row) where there is a masker; `words`
-    tells that ids are marked."""
-    for number, row in enumerate(layout.rows(dataset)):
-        ids, inside = take_marks(row["input_ids"]) if words else (row["input_ids"], None)
-        if masker is None:
-            told = {"inside": inside} if words else {"row": number} if layout.kind == DENOISING else {}
-            yield row | {"input_ids": ids} | told
-            continue
-        generator = np.random.default_rng([seed, number])
-        if isinstance(masker, SpanCorruption):
-            ids, labels = masker.corrupt(ids, generator)
-        else:
-            ids, labels = mask_tokens(ids, masker, generator, inside)
-        yield row | {"input_ids": ids, "labels": labels}
-
-
-def _denoising_report(report: SplitReport, rows: Dataset, data: Any) -> SplitReport:
-    """What the rows of training become is known by their lengths."""
-    lengths = [list_lengths(rows, name) for name in ("input_ids", "labels") if name in rows.column_names]
-    if len(lengths) == 1:
-        rates = data.noise_density, data.mean_span_length
-        lengths = [np.array(side) for side in zip(*(corrupted_lengths(n, *rates) for n in lengths[0]), strict=True)]
-    report.tokens, report.targets = int(sum(side.sum() for side in lengths)), int(lengths[1].sum())
-    report.without_targets = 0
-    return report
-
-
-def _stream_report(encoded: Dataset, rows: Dataset, layout: Layout, masked: bool, training: bool) -> SplitReport:
-    report = SplitReport(rows=len(encoded), examples=len(rows), tokens=0, targets=0)
-    columns = encoded.with_format("numpy")
-    report.empty, report.words = int(np.sum(columns["empty"][:])), int(np.sum(columns["words"][:], dtype=np.int64))
-    positions = 0
-    for table in rows.with_format("arrow").iter(1024):
-        lengths = pc.list_value_length(table["input_ids"]).to_numpy()
-        positions += len(lengths) * layout.block_size
-        report.tokens += int(lengths.sum())
-        if "labels" in table.column_names:
-            labels = table["labels"].combine_chunks()
-            counted = np.concatenate([[0], np.cumsum(labels.values.to_numpy() != IGNORED)])
-            targets = np.diff(counted[labels.offsets.to_numpy()])
-        elif masked:
-            continue
-        else:
-            targets = lengths - 1
-        report.targets += int(targets.sum())
-        report.without_targets += int((targets == 0).sum())
-    if len(rows) and not masked and layout.kind == "blocks":
-        report.tokens = report.targets + 1  # a block begins with the last token of the one before
-    if masked and training:
-        report.targets = None
-    if layout.kind == "documents":
-        report.pad_share = 1 - report.tokens / positions if positions else 0.0
-    return report
-
-
-# --- the tokenizer and the cache -------------------------------------------------------------------------------------
-
-
-def _encode(
-    tokenizer: Any, max_length: int, *texts: Any, with_words: bool = False
-) -> tuple[dict[str, list], list[int]]:
-    """Encodings of at most `max_length` tokens, special ones kept, and the lengths before truncation. `words`, if
-    asked for, are the numbers of tokens of the words."""
-    encoding = tokenizer(*texts, verbose=False)
-    encoded = dict(encoding)
-    if with_words:
-        encoded["words"] = [word_lengths(encoding.word_ids(row)) for row in range(len(encoded["input_ids"]))]
-    lengths = [len(ids) for ids in encoded["input_ids"]]
-    for row in (i for i, length in enumerate(lengths) if length > max_length):
-        cut = tokenizer(
-            *(None if side is None else side[row] for side in texts), truncation=True, max_length=max_length
-        )
-        for name in cut:
-            encoded[name][row] = cut[name]
-        if with_words:
-            encoded["words"][row] = word_lengths(cut.word_ids())
-    return encoded, lengths
-
-
-def _map(
-    dataset: Any,
-    function: Any,
-    tokenizer: Any,
-    parameters: dict[str, Any],
-    features: Features,
-    keep: Sequence[str] = (),
-    batch_size: int = 1000,
-) -> Any:
-    arguments = {
-        "batched": True,
-        "batch_size": batch_size,
-        "fn_kwargs": {"tokenizer": tokenizer, **parameters},
-        "remove_columns": [name for name in dataset.features if name not in keep],
-        "features": features,
-    }
-    if isinstance(dataset, IterableDataset):
-        return dataset.map(function, **arguments)
-    name = fingerprint(dataset._fingerprint, tokenizer_state(tokenizer), function.__name__, parameters, list(features))
-    return dataset.map(function, new_fingerprint=name, desc="Tokenising", **arguments)
-
-
-def tokenizer_state(tokenizer: PreTrainedTokenizerBase) -> list[Any]:
-    """All that decides how texts are cut: the tokenizer's bytes, without the padding and truncation of its last call,
-    and the settings that transformers keeps beside them.
-
-    Raises:
-        ValueError: when it has no `tokenizers` backend.
-    """
-    backend = getattr(tokenizer, "backend_tokenizer", None)
-    if backend is None:
-        raise ValueError(
-            f"tokenizer.path: {type(tokenizer).__name__} has no fast tokenizer: give one with a tokenizer.json."
-        )
-    state = json.loads(backend.to_str()) | {"padding": None, "truncation": None}
-    return [state, tokenizer.split_special_tokens, tokenizer.truncation_side]
 
 
 def _seed(recipe: Recipe) -> int:

@@ -183,7 +183,7 @@ def _read_conll(path: Path) -> Iterator[Row]:
             continue
         if universal and line.startswith("#"):
             continue
-        cells = line.split("\t") if "\t" in line else line.split()
+        cells = line.split("\t") if "\t" in line else re.split(" +", line.strip(" "))  # a word may hold other spaces
         if universal and not cells[0].isdecimal() and re.fullmatch(r"\d+[-.]\d+", cells[0]):
             continue
         if cells[0] == "-DOCSTART-":

@@ -10,6 +10,7 @@ from typing import Any
 from regard.evaluation.files import json_text, replacing
 
 METRICS, HISTORY, LOSS_CURVE, ERRORS = "metrics.json", "history.json", "loss_curve.png", "errors.json"
+FIRST_WEIGHTS = "start.json"  # how a model began from the weights of another one
 VECTOR_MODEL_TYPES = ("regard-word2vec", "regard-glove")
 
 

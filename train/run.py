@@ -1,5 +1,6 @@
 """A recipe becomes a run: a folder with the trained model, its tokenizer, its code and all that was measured."""
 
+import os
 import shutil
 import sys
 from collections.abc import Iterator
@@ -40,7 +41,7 @@ from regard.train.lora import add_lora, check_peft
 from regard.train.preprocessing import DataReport
 from regard.train.questions import settle_threshold
 from regard.train.recipe import RUN_RECIPE, load_recipe
-from regard.train.records import HISTORY, LOSS_CURVE, METRICS, environment, read_json, write_json
+from regard.train.records import FIRST_WEIGHTS, HISTORY, LOSS_CURVE, METRICS, environment, read_json, write_json
 from regard.train.sections import QUESTION_ANSWERING, WORD_VECTORS, Recipe, RecipeError
 from regard.train.start_from import (
     Start,
@@ -55,7 +56,7 @@ from regard.train.trainer import RegardTrainer
 LOGS = "logs"
 TOKENIZER = "tokenizer.json"
 START = "embeddings.json"  # how a model began from word vectors
-FIRST_WEIGHTS = "start.json"  # and from the weights of another model
+ACCUMULATION = "gradient_accumulation_steps"
 # What a resumed run may change of its recipe: how long and how often, not what is computed.
 CHANGEABLE = {
     "num_train_epochs",
@@ -194,7 +195,7 @@ def _check_same(before: Recipe, now: Recipe, run: Path) -> None:
         raise RecipeError(f"task: '{new['task']}' is not the task of the run in '{run}', '{old['task']}'.")
     for section in ("model", "tokenizer", "data", "training"):
         for key in sorted({*old[section], *new[section]}):
-            if section == "training" and key in CHANGEABLE:
+            if section == "training" and key in (*CHANGEABLE, ACCUMULATION):
                 continue
             was, is_now = old[section].get(key), new[section].get(key)
             if was != is_now:
@@ -202,6 +203,31 @@ def _check_same(before: Recipe, now: Recipe, run: Path) -> None:
                     f"{section}.{key}: {is_now!r} differs from {was!r}, with which the run in '{run}' began; a run is "
                     "resumed by the same recipe, though it may train longer (training.num_train_epochs)."
                 )
+    _check_same_steps(old["training"], new["training"], run)
+
+
+def _check_same_steps(before: dict[str, Any], now: dict[str, Any], run: Path) -> None:
+    """Processes times accumulation stay as they were, or a step would be made of other examples."""
+    checkpoint = checkpoints.last_checkpoint(run)
+    if checkpoint is None:  # it begins anew
+        return
+    were = max(
+        1, len(list(checkpoint.glob("rng_state_*.pth")))
+    )  # a file for each process; of one alone, rng_state.pth
+    are = int(os.environ.get("WORLD_SIZE", "1"))
+    was, is_now = (one.get(ACCUMULATION, 1) for one in (before, now))
+    if were * was == are * is_now:
+        return
+    right = were * was / are
+    way = f"set training.{ACCUMULATION}={right:.0f}" if right.is_integer() else f"launch {were} again"
+    raise RecipeError(
+        f"training.{ACCUMULATION}: {is_now} on {_processes(are)} makes other steps than those that the run in '{run}' "
+        f"began with, {was} on {_processes(were)}: {way}."
+    )
+
+
+def _processes(number: int) -> str:
+    return "1 process" if number == 1 else f"{number} processes"
 
 
 def _prepare(

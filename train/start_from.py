@@ -9,6 +9,7 @@ The model is built afresh by its seed first, so that a head which is not taken o
 """
 
 import json
+import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,12 +21,14 @@ from transformers import AutoTokenizer, GenerationConfig, PreTrainedConfig, PreT
 
 import regard.modeling
 from regard.train.checks import config_fields
+from regard.train.convert_source import CARD, CONFIG, INDEX, WEIGHTS, card_metadata
+from regard.train.fine_tuning import in_backbone
 from regard.train.records import VECTOR_MODEL_TYPES
 from regard.train.sections import CONFIG_CLASSES, WEIGHTLESS, Recipe, RecipeError
 
-CONFIG, WEIGHTS, INDEX, GENERATION, CARD = (
-    "config.json", "model.safetensors", "model.safetensors.index.json", "generation_config.json", "README.md",
-)  # fmt: skip
+logger = logging.getLogger(__name__)
+
+GENERATION = "generation_config.json"
 PICKLES = ("pytorch_model.bin", "pytorch_model.bin.index.json")
 # What is fetched of a repository: no code, which is this package's, and nothing pickled.
 FETCHED = ("*.json", "*.safetensors", "*.txt", "*.model", "*.jinja", CARD)
@@ -89,9 +92,9 @@ def _read(recipe: Recipe, name: str, folder: Path) -> Start:
         found = json.loads((folder / CONFIG).read_text(encoding="utf-8")).get("model_type")
         _check_type(name, found, recipe, config_class)
         start = Start(name, folder, config_class.from_pretrained(folder))
-    except (OSError, ValueError, AttributeError, TypeError) as error:
-        if isinstance(error, RecipeError):
-            raise
+    except RecipeError:
+        raise
+    except Exception as error:  # the library's strict configurations raise classes of their own
         raise RecipeError(f"model.start_from: '{name}' cannot be read: {' '.join(str(error).split())}") from error
     _check_settled(recipe, start)
     return start
@@ -119,7 +122,7 @@ def _fetched(name: str, files: Sequence[str]) -> Path:
     from huggingface_hub.errors import HfHubHTTPError, HFValidationError, LocalEntryNotFoundError
 
     try:
-        return Path(snapshot_download(name, allow_patterns=list(files)))
+        return Path(snapshot_download(name, allow_patterns=list(files), ignore_patterns="*/*"))
     except (HfHubHTTPError, HFValidationError, LocalEntryNotFoundError, OSError) as error:
         reason = (str(error).strip() or type(error).__name__).splitlines()[0].rstrip(".")
         raise RecipeError(
@@ -176,21 +179,34 @@ def _length_keys(recipe: Recipe, longest: int) -> str:
 
 
 def start_tokenizer(start: Start) -> PreTrainedTokenizerBase:
-    """The tokenizer that lies with the weights.
+    """The tokenizer that lies with the weights. Where it has no pad token, as those of GPT-2 and Llama, its end token
+    stands for one: masks tell them apart, and the ends of texts are learnt.
 
     Raises:
-        RecipeError: there is none, or one without a pad token.
+        RecipeError: there is none, or one that is not fast, or has neither a pad token nor an end token.
     """
     try:
         tokenizer = AutoTokenizer.from_pretrained(start.folder, trust_remote_code=False)
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, ImportError) as error:  # the last of a library that is not installed
+        reason = (str(error).strip() or type(error).__name__).splitlines()[0].rstrip(".")
         raise RecipeError(
-            f"model.start_from: '{start.name}' has no tokenizer that can be loaded: name one in tokenizer.path."
+            f"model.start_from: '{start.name}' has no tokenizer that can be loaded: name one in tokenizer.path "
+            f"({reason})."
         ) from error
+    if not tokenizer.is_fast:
+        raise RecipeError(
+            f"model.start_from: the tokenizer of '{start.name}' is a {type(tokenizer).__name__}, which is not fast, "
+            "as training needs it: name one of the same tokens that has a tokenizer.json in tokenizer.path."
+        )
+    if tokenizer.pad_token_id is None:
+        number = start.config.pad_token_id if start.config.pad_token_id is not None else tokenizer.eos_token_id
+        if number is not None:
+            tokenizer.pad_token = tokenizer.convert_ids_to_tokens(number)
+            logger.warning("The tokenizer of %s has no pad token: %r stands for one.", start.name, tokenizer.pad_token)
     if tokenizer.pad_token_id is None:
         raise RecipeError(
-            f"model.start_from: the tokenizer of '{start.name}' has no pad token, which batches need: name one that "
-            "has it in tokenizer.path."
+            f"model.start_from: the tokenizer of '{start.name}' has no pad token, which batches need, nor an end "
+            "token that could stand for it: name one that has it in tokenizer.path."
         )
     return tokenizer
 
@@ -249,8 +265,9 @@ def take_weights(model: PreTrainedModel, start: Start) -> dict[str, Any]:
     same names: their rows are put in the model's order. Any other head keeps the weights that it was built with.
 
     Returns:
-        `source`; `repository`, where it is one on the Hub; `licence`, where its card states one; `head`: "kept",
-        "fresh" or None for a model without weights outside its backbone; `fresh`: the names of its modules then;
+        `source`; `repository`, where it is one on the Hub or its card names the one that it is made of; `licence`,
+        `licence_name` and `licence_link`, where its card states them; `head`: "kept", "fresh" or None for a model
+        without weights outside its backbone; `fresh`: the names of its modules then;
         `other_labels`: whether that is why; `left`: what of the start was not taken.
 
     Raises:
@@ -263,16 +280,16 @@ def take_weights(model: PreTrainedModel, start: Start) -> dict[str, Any]:
     chosen: list[tuple[torch.Tensor, str]] = []
     fresh, head, taken = [], 0, set()
     for names in _names(model).values():
-        in_backbone = any(name.startswith(BASE) if has_base else not name.startswith("classifier.") for name in names)
-        keys = [key for name in names for key in source.keys_of(name, in_backbone, has_base)]
+        in_body = any(in_backbone(name, model) for name in names)
+        keys = [key for name in names for key in source.keys_of(name, in_body, has_base)]
         found = keys[0] if keys else None
-        if in_backbone and found is None:
+        if in_body and found is None:
             raise RecipeError(
                 f"model.start_from: the weights of '{start.name}' lack {names[0]}: they are not those of a "
                 f"'{start.config.model_type}' model as its {CONFIG} describes it."
             )
-        head += not in_backbone
-        if not in_backbone and (found is None or not same_class or labels is False):
+        head += not in_body
+        if not in_body and (found is None or not same_class or labels is False):
             fresh.append(names[0])
             continue
         parameter = model.get_parameter(names[0])
@@ -283,7 +300,7 @@ def take_weights(model: PreTrainedModel, start: Start) -> dict[str, Any]:
             )
         chosen.append((parameter, found))
         taken.update(keys)
-    rows = labels if isinstance(labels, list) else None
+    rows, card = labels if isinstance(labels, list) else None, card_metadata(start.folder)
     with torch.no_grad():
         for parameter, key in chosen:
             tensor = source.read(key)
@@ -291,8 +308,10 @@ def take_weights(model: PreTrainedModel, start: Start) -> dict[str, Any]:
             parameter.copy_(tensor[rows] if by_label else tensor)
     return {
         "source": start.name,
-        "repository": None if Path(start.name).expanduser().exists() else start.name,
-        "licence": _licence(start),
+        "repository": _text(card.get("base_model")) if Path(start.name).expanduser().exists() else start.name,
+        "licence": _text(card.get("license")),
+        "licence_name": _text(card.get("license_name")),
+        "licence_link": _text(card.get("license_link")),
         "head": None if not head else "fresh" if fresh else "kept",
         "fresh": list(dict.fromkeys(name.partition(".")[0] for name in fresh)),
         "other_labels": bool(fresh) and same_class and labels is False,
@@ -310,13 +329,8 @@ def describe_weights(record: dict[str, Any]) -> str:
     return f"{begun}: the backbone is kept, the head ({', '.join(record['fresh'])}) is fresh, as {why}{left}"
 
 
-def _licence(start: Start) -> str | None:
-    from huggingface_hub import ModelCard
-
-    try:
-        return ModelCard.load(start.folder / CARD).data.license
-    except Exception:  # no card, or one that is not for reading by machines
-        return None
+def _text(stated: Any) -> str | None:
+    return stated if isinstance(stated, str) else None
 
 
 class _Tensors:
@@ -340,9 +354,9 @@ class _Tensors:
         self.keys = list(self.files)
         self.has_base = any(key.startswith(BASE) for key in self.keys)
 
-    def keys_of(self, name: str, in_backbone: bool, has_base: bool) -> list[str]:
+    def keys_of(self, name: str, in_body: bool, has_base: bool) -> list[str]:
         """The name under which the start has the weight that the model has under this one, if it has it."""
-        if in_backbone and has_base and not self.has_base:
+        if in_body and has_base and not self.has_base:
             name = name.removeprefix(BASE)
         return [name] if name in self.files else []
 

@@ -19,6 +19,7 @@ from typing import Any
 
 from regard.evaluation.files import replacing
 from regard.train import checkpoints
+from regard.train.checks import check_recipe
 from regard.train.errors import majority_scores, read_errors
 from regard.train.evaluate import SETTINGS, evaluate_run
 from regard.train.recipe import RUN_RECIPE
@@ -58,9 +59,10 @@ def sweep(
 ) -> dict[str, Any]:
     """Trains a recipe with each combination of values and each seed, and measures each on the validation split.
 
-    Cells that differ only in `evaluation.num_beams`, `length_penalty`, `max_new_tokens` or `batch_size` share one
-    training. Where only these are swept, `recipe` may be a finished run's folder: then nothing is trained. A training
-    that diverges is recorded as such, and the sweep goes on. Killed at any moment, a sweep goes on with `resume=True`.
+    Cells that differ only in `evaluation.num_beams`, `length_penalty`, `max_new_tokens`, `no_repeat_ngram_size` or
+    `batch_size` share one training. Where only these are swept, `recipe` may be a finished run's folder: then nothing
+    is trained. A training that diverges is recorded as such, and the sweep goes on. Killed at any moment, a sweep goes
+    on with `resume=True`.
 
     Args:
         recipe: what `load_recipe` takes.
@@ -115,6 +117,7 @@ def sweep(
         "seeds": seeds,
         "trials": trials,
         "one_at_a_time": one_at_a_time,
+        "test": test,
     }
     plan = json.loads(json.dumps(plan))  # as it is read again
     records = _records(folder, plan, resume)
@@ -163,7 +166,7 @@ def _records(folder: Path, plan: dict[str, Any], resume: bool) -> list[dict[str,
     if not (folder / SWEEP).is_file():
         raise RecipeError(f"There is no sweep in '{folder}' to resume: leave out --resume to begin one.")
     before = read_json(folder / SWEEP)
-    old, new = flat({key: before.get(key) for key in plan}), flat(plan)
+    old, new = flat(_plan_of(before)), flat(plan)
     for key in dict.fromkeys([*old, *new]):
         if as_json(old.get(key)) != as_json(new.get(key)):
             name, now, was = key.removeprefix("recipe."), shown(new.get(key)), shown(old.get(key))
@@ -172,6 +175,16 @@ def _records(folder: Path, plan: dict[str, Any], resume: bool) -> list[dict[str,
                 "call, or choose another folder with --output."
             )
     return before["cells"]
+
+
+def _plan_of(before: dict[str, Any]) -> dict[str, Any]:
+    """What a sweep began with. One that an earlier version wrote lacks what came since: fields of the recipe, which
+    have their defaults then, and what the sweep was asked for."""
+    plan = {key: before.get(key) for key in ("recipe", "run", "values", "seeds", "trials")}
+    plan["recipe"] = json.loads(json.dumps(check_recipe(plan["recipe"]).to_dict()))
+    plan["one_at_a_time"] = before.get("one_at_a_time", False)
+    plan["test"] = before.get("test", "--test" in before.get("command", "").split())
+    return plan
 
 
 # --- one cell --------------------------------------------------------------------------------------------------------

@@ -13,7 +13,7 @@ from regard.evaluation.directions import LOWER_IS_BETTER
 from regard.train.checks import check_recipe
 from regard.train.records import read_json
 from regard.train.sweep_judged import differences
-from regard.train.sweep_table import SPLIT, TEST
+from regard.train.sweep_table import SPLIT, TEST, settings_of
 from regard.train.sweep_values import as_json, shown
 
 SWEEP = "sweep.json"
@@ -93,8 +93,8 @@ def compare_sweeps(
         split: "validation", or a test set ("test", "test:<name>") of sweeps that measured it.
 
     Raises:
-        ValueError: sweeps that were judged on different things, that have no setting in common, or that have not
-            measured this with two seeds.
+        ValueError: sweeps that were judged on different things, that have no setting in common, or of which one has
+            not measured this with two seeds, or has a seed that diverged.
     """
     folders = (first, second)
     results = [read_sweep(folder) for folder in folders]
@@ -104,7 +104,7 @@ def compare_sweeps(
     changed += ["data.test"] if split != SPLIT and one.data.test != two.data.test else []
     if changed:
         raise ValueError(f"'{first}' and '{second}' were judged on different things: they differ in {changed[0]}.")
-    settings = [{as_json(one["values"]): one for one in result["settings"]} for result in results]
+    settings = [{as_json(one["values"]): one for one in settings_of(result["cells"], metric)} for result in results]
     if all(len(several) == 1 for several in settings):
         pairs = [tuple(next(iter(several.values())) for several in settings)]
     else:
@@ -120,10 +120,19 @@ def compare_sweeps(
 
 
 def _column(setting: Mapping[str, Any], metric: str, split: str, folder: Any) -> list[float]:
-    measured = setting if split == SPLIT else setting.get(TEST, {}).get(split, {})
-    if metric not in measured.get("each", {}):
-        raise ValueError(f"The sweep in '{folder}' has not measured {metric} on {split}.")
-    return measured["each"][metric]
+    """What each seed gave. A setting is not to win for the luck of the seeds that did not diverge."""
+    where = "".join(f", {key}={shown(value)}" for key, value in setting["values"].items())
+    if diverged := setting["diverged"]:
+        raise ValueError(
+            f"In the sweep in '{folder}'{where}, seed {diverged[0]} diverged: there is no mean to compare."
+        )
+    each = (setting if split == SPLIT else setting.get(TEST, {}).get(split, {})).get("each", {})
+    if metric not in each:
+        there = f": it has {', '.join(each)}" if each else ""
+        raise ValueError(f"The sweep in '{folder}' has not measured {metric} on {split}{there}.")
+    if len(each[metric]) < 2:
+        raise ValueError(f"The sweep in '{folder}'{where} has one seed, which has no spread: give it two by --seeds.")
+    return each[metric]
 
 
 def comparison_text(comparisons: Sequence[Comparison], first: str, second: str, metric: str) -> str:

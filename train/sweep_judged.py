@@ -110,7 +110,9 @@ def _judged(recipe: Recipe, metric: str) -> dict[str, str]:
     learnt: tuple[str, ...] = ()
     if trained:  # on these
         learnt = ("data.train", "data.path", "data.name", EXAMPLES)
-        learnt += (SEED, "training.data_seed") if data.max_train_examples is not None else ()
+        if data.max_train_examples is not None:
+            learnt += () if recipe.training.get("data_seed") is not None else (SEED,)
+            learnt += ("training.data_seed",)
     if metric == "word_perplexity":
         text = (
             "the text that is predicted (words may become <unk> or lower-case), so that word_perplexity could not be "

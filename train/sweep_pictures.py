@@ -37,7 +37,7 @@ def plot_sweep_curves(
     metric = metric or judged[0]
     curves, chances = [], []
     for name, result in found.items():
-        if result["one_at_a_time"] or EXAMPLES not in result["values"]:
+        if result.get("one_at_a_time") or EXAMPLES not in result["values"]:
             raise ValueError(
                 f"The sweep '{name}' has no learning curve: it is one over numbers of examples, such as "
                 f"--values {EXAMPLES}=16,64,256."
@@ -56,7 +56,7 @@ def _curves_of(name: str, result: Mapping[str, Any], metric: str, split: str) ->
     """One for each combination of the other values."""
     lines: dict[str, dict[int | None, list[tuple[float, float]]]] = {}  # of each seed, by what was asked for
     for cell in result["cells"]:
-        if "diverged" in cell:
+        if "diverged" in cell or cell.get(split, {}).get(metric, 0.0) is None:  # what was no number is null
             continue
         if metric not in cell.get(split, {}):
             measured = [key for key, measures in cell.items() if isinstance(measures, dict) and metric in measures]
