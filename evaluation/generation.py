@@ -50,7 +50,7 @@ def load_run(
     config = load_config(path)
     try:
         auto_class = getattr(transformers, auto_class_name(config))
-        model = auto_class.from_pretrained(path, config=config, trust_remote_code=False)
+        model = auto_class.from_pretrained(path, config=config, use_safetensors=True, trust_remote_code=False)
     except OSError as error:
         raise ValueError(f"'{path}' cannot be loaded: {str(error).strip().splitlines()[0]}") from error
     tokenizer = load_tokenizer(path)

@@ -120,6 +120,16 @@ def test_load_run_takes_a_classifier(tokenizer, tmp_path):
     assert type(load_run(str(tmp_path))[0]) is TransformerEncoderForSequenceClassification
 
 
+def test_load_run_unpickles_nothing(tokenizer, tmp_path):
+    model = seq2seq(len(tokenizer))
+    model.save_pretrained(tmp_path)
+    tokenizer.save_pretrained(tmp_path)
+    (tmp_path / "model.safetensors").unlink()
+    torch.save(model.state_dict(), tmp_path / "pytorch_model.bin")
+    with pytest.raises(ValueError, match="cannot be loaded: .*safetensors"):
+        load_run(tmp_path)
+
+
 def test_load_run_says_what_is_missing(tmp_path):
     with pytest.raises(ValueError, match=r"holds no model: it has no config\.json"):
         load_run(tmp_path)
