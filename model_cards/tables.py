@@ -6,7 +6,7 @@ from typing import Any
 
 from regard.model_cards.records import Records, own_tokenizer, split_sources, without_machine
 from regard.train.callbacks import duration
-from regard.train.sections import DENOISING, QUESTION_ANSWERING, WORD_VECTORS, WRITING
+from regard.train.sections import DENOISING, QUESTION_ANSWERING, WRITING
 
 METRIC_NAMES = {
     "loss": "loss (nats)",
@@ -41,6 +41,7 @@ DIGITS = dict.fromkeys(("bleu", "bleu_moses_lowercase", "chrf", "rouge1", "rouge
 DIGITS |= dict.fromkeys(("perplexity", "word_perplexity", "pseudo_perplexity"), 2)
 DIGITS |= dict.fromkeys(("phone_error_rate", "word_error_rate"), 2)
 DIGITS |= {name: 2 for name in METRIC_NAMES if name.startswith("squad_")}
+WRITES_TOKENS = ("ForCausalLM", "ForMaskedLM", "ForConditionalGeneration")
 LONGEST_SAMPLE = 400  # characters
 MASKING = ("mask_probability", "mask_share", "random_share", "whole_word_masking", "mask_seed")
 VECTOR_FIELDS = (
@@ -116,8 +117,9 @@ def lower_is_better(evaluation: dict[str, dict[str, Any]]) -> str:
 
 def architecture_table(records: Records) -> str:
     config = records.config
+    kind = (config.architectures or [None])[0] or records.metrics.get("model", {}).get("class") or ""
     rows = [
-        ("class", (config.architectures or [None])[0] or records.metrics.get("model", {}).get("class")),
+        ("class", kind or None),
         ("parameters", number(records.metrics.get("model", {}).get("parameters"))),
         ("layers", _layers(config)),
         ("width", getattr(config, "hidden_size", None)),
@@ -133,7 +135,7 @@ def architecture_table(records: Records) -> str:
         ("embeddings begun from", first_vectors(records)),
         (
             "embeddings tied to the output",
-            None if records.task == WORD_VECTORS else {True: "yes", False: "no"}.get(config.tie_word_embeddings),
+            {True: "yes", False: "no"}.get(config.tie_word_embeddings) if kind.endswith(WRITES_TOKENS) else None,
         ),
     ]
     return table(["", ""], [row for row in rows if row[1] not in (None, "None")])

@@ -21,7 +21,7 @@ from transformers import AutoModelForCausalLM, AutoModelForSequenceClassificatio
 import regard.modeling as modeling
 from regard.train import checkpoints, lora
 from regard.train import run as run_module
-from regard.train.building import check_launch
+from regard.train.building import check_launch, training_arguments
 from regard.train.collators import ClassificationCollator
 from regard.train.fine_tuning import StopWithoutProgress, WeightedCrossEntropy, class_weights, depth
 from regard.train.muon import build_muon
@@ -390,22 +390,26 @@ def test_launches_that_part_weights_or_batches_are_refused(files, monkeypatch):
         check_launch(recipe, types.SimpleNamespace(n_gpu=2))
 
 
-def test_early_stopping_settles_what_it_needs(files):
+def more_is_better(recipe, folder) -> bool:
+    return training_arguments(recipe, str(folder)).greater_is_better
+
+
+def test_early_stopping_settles_what_it_needs(files, tmp_path):
     training = load_recipe(recipe_file(files), ["training.early_stopping_patience=3"]).training
     assert training["load_best_model_at_end"] is True
     assert (training["eval_strategy"], training["metric_for_best_model"]) == ("epoch", "loss")
     more = ["training.early_stopping_patience=3", "training.metric_for_best_model=eval_accuracy"]
-    assert load_recipe(recipe_file(files), more).training["greater_is_better"] is True
+    assert more_is_better(load_recipe(recipe_file(files), more), tmp_path) is True
     more = ["training.early_stopping_patience=3", "training.metric_for_best_model=perplexity"]
     more += [f"data.validation={files / 'train.txt'}"]
-    assert load_recipe(recipe_file(files, "causal-lm"), more).training["greater_is_better"] is False
+    assert more_is_better(load_recipe(recipe_file(files, "causal-lm"), more), tmp_path) is False
 
 
-def test_the_best_is_told_the_right_way_round_without_early_stopping_too(files):
+def test_the_best_is_told_the_right_way_round_without_early_stopping_too(files, tmp_path):
     """TrainingArguments itself takes all that does not end in "loss" for better where it is more."""
     more = ["training.load_best_model_at_end=true", "training.eval_strategy=epoch"]
     more += [f"data.validation={files / 'train.txt'}", "training.metric_for_best_model=perplexity"]
-    assert load_recipe(recipe_file(files, "causal-lm"), more).training["greater_is_better"] is False
+    assert more_is_better(load_recipe(recipe_file(files, "causal-lm"), more), tmp_path) is False
     with pytest.raises(ValueError, match=r"does not give 'word_perplexity', which is measured at the end alone"):
         load_recipe(recipe_file(files, "causal-lm"), [*more, "training.metric_for_best_model=word_perplexity"])
 

@@ -18,6 +18,7 @@ from transformers.integrations import get_available_reporting_integrations
 from transformers.trainer_utils import set_seed
 
 import regard.modeling
+from regard.evaluation.directions import LOWER_IS_BETTER
 from regard.train.denoising import corrupted_lengths, longest_text, number_of_sentinels
 from regard.train.fine_tuning_checks import starts_from_weights
 from regard.train.muon import MUON, build_muon, muon_options
@@ -76,6 +77,11 @@ def training_arguments(recipe: Recipe, output_dir: str) -> TrainingArguments:
     if recipe.data.streaming:
         # Else the main process reads for all and joins their batches, which fails where their widths differ.
         settings["accelerator_config"] = {"dispatch_batches": False}
+    if given.get("metric_for_best_model") not in (
+        None,
+        "loss",
+    ):  # TrainingArguments take a smaller perplexity for worse
+        settings["greater_is_better"] = given["metric_for_best_model"] not in LOWER_IS_BETTER
     if given.get("optim") == MUON:  # none of TrainingArguments' own: Trainer is given it by itself
         given = {key: value for key, value in given.items() if key not in ("optim", "optim_args")}
     given["report_to"] = [name for name in _reports(given.get("report_to")) if name != "tensorboard"]

@@ -4,7 +4,6 @@ TrainingArguments. Each refuses what cannot work with one sentence, before any w
 import math
 from typing import Any
 
-from regard.evaluation.directions import LOWER_IS_BETTER
 from regard.train.checks import nearest
 from regard.train.muon import MUON
 from regard.train.sections import TASKS, WORD_VECTORS, Recipe, RecipeError
@@ -185,8 +184,6 @@ def _settle_best(recipe: Recipe) -> None:
         elif name in task.metrics:
             end = f", which is measured at the end alone{end}"
         raise RecipeError(f"training.metric_for_best_model: an evaluation does not give '{name}'{end}.")
-    if name != "loss":  # TrainingArguments would take a smaller perplexity for worse
-        training.setdefault("greater_is_better", name not in LOWER_IS_BETTER)
 
 
 def _measured_in_training(recipe: Recipe) -> list[str]:
