@@ -111,7 +111,9 @@ def render_card(
         "environment": tables.environment_table(records),
         "computed": tables.computing(records),
         "command": _train_command(records),
-        "download": f"hf download {repo_id} --local-dir runs/{records.name}" if repo_id and records.recipe else "",
+        "download": shlex.join(["hf", "download", repo_id, "--local-dir", records.place])
+        if repo_id and records.recipe
+        else "",
         "evaluate": _evaluate(records),
         "citation": cited,
         "bibtex": bibtex,
@@ -265,7 +267,7 @@ def _metric_args(records: Records, split: str, name: str) -> dict[str, Any]:
 
 
 def _evaluate(records: Records, split: str | None = None) -> str:
-    return shlex.join(["regard", "evaluate", f"runs/{records.name}", *(["--split", split] if split else [])])
+    return shlex.join(["regard", "evaluate", records.place, *(["--split", split] if split else [])])
 
 
 def _numbers(evaluation: dict[str, dict[str, Any]]) -> dict[str, dict[str, float]]:
@@ -345,7 +347,8 @@ def _train_command(records: Records) -> str | None:
         if len(differing) <= 12:
             recipe, chosen = shipped[0], differing
     settings = [f"{key}={_value(with_placeholder(ours.get(key)))}" for key in chosen]
-    return shlex.join(["regard", "train", recipe, *settings])
+    elsewhere = [] if records.place == f"runs/{records.name}" else ["--output", records.place]
+    return shlex.join(["regard", "train", recipe, *settings, *elsewhere])
 
 
 def _flat(values: dict[str, Any], prefix: str = "") -> dict[str, Any]:

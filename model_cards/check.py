@@ -89,6 +89,7 @@ def check_folder(
         name = str(folder_or_hub_id)
         if folder.exists() or folder.is_absolute() or name.startswith((".", "~")) or name.count("/") > 1:
             raise ValueError(f"There is no folder '{name}'.")
+        say(f"There is no folder '{name}' here: asking the Hub for a model of that name.")
         snapshot = download(name, revision, token, max_file_bytes, endpoint)
         trusted = trust_remote_code or _is_own_code(snapshot)
         return check_files(snapshot, name, max_file_bytes=max_file_bytes, scratch=Path(scratch), load=trusted)

@@ -141,7 +141,12 @@ def download(repo_id: str, revision: str | None, token: str | None, max_bytes: i
     except HFValidationError as error:
         raise ValueError(f"'{repo_id}' is neither a folder nor an id of the Hub, such as 'user/model'.") from error
     api = HfApi(endpoint=endpoint, token=token)
-    info = retrying(lambda: api.model_info(repo_id, revision=revision, files_metadata=True), "asking", repo_id)
+    info = retrying(
+        lambda: api.model_info(repo_id, revision=revision, files_metadata=True),
+        f"asking for '{repo_id}'",
+        repo_id,
+        "nothing was fetched",
+    )
     large = [file.rfilename for file in info.siblings or [] if (file.size or 0) > max_bytes]
     if large:
         raise HubError(f"'{repo_id}' holds {large[0]}, which is larger than {max_bytes:,} bytes.")

@@ -163,7 +163,7 @@ def push_checkpoint(
 
     The files are looked through as by `publish`; the model is not loaded. The checkpoint may be deleted meanwhile.
     """
-    folder = run / STAGING / checkpoint.name
+    folder = run / STAGING / run.resolve().name  # by which its card calls it
     api = HfApi(token=token)
 
     def send(staged: Staged) -> None:

@@ -34,6 +34,11 @@ class Records:
         return self.recipe.get("name") or self.metrics.get("recipe") or self.folder.resolve().name
 
     @property
+    def place(self) -> str:
+        """Where the card says that the run's folder lies: among others, under its own name, and on no machine."""
+        return f"runs/{self.folder.resolve().name}"
+
+    @property
     def task(self) -> str | None:
         return self.recipe.get("task")
 

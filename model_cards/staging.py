@@ -170,7 +170,10 @@ def _write_record(source: Path, staged: Staged) -> None:
         _place(source, staged.folder / source.name)
         return
     if source.suffix == ".yaml":
-        content = read_yaml(source.read_text(encoding="utf-8"))
+        try:
+            content = read_yaml(source.read_text(encoding="utf-8"))
+        except ValueError as error:
+            raise ValueError(f"{source.name} is not valid YAML: {error}") from error
         content = _without_places(_without_destination(content, staged), "", changed)
         text = write_yaml(content)
     else:
@@ -266,3 +269,11 @@ def _write_card(run: Path, staged: Staged, repo_id: str | None, revision: str | 
         return
     text = render_card(staged.folder, repo_id=repo_id, revision=revision)
     (staged.folder / CARD).write_text(text, encoding="utf-8")
+    if (run / CARD).is_file() and (run / CARD).read_text(encoding="utf-8", errors="replace") not in (
+        text,
+        render_card(staged.folder),
+        render_card(run),
+    ):
+        staged.notes.append(
+            f"{CARD}: the card is rendered from the run's records; what else the one in the folder says is not sent."
+        )

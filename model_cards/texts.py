@@ -251,7 +251,7 @@ def snippet(records: Records, repo_id: str | None = None, revision: str | None =
         source = " ".join(source.split()[:SNIPPET_WORDS])
     settings = "".join(f", {key}={value}" for key, value in decoding(records).items())
     words = text is TASK_TEXTS[WORD_VECTORS]  # which need no tokenizer
-    place = [f"path = {repr_text(f'runs/{records.folder.resolve().name}')}  # the run's folder, or its id on the Hub"]
+    place = [f"path = {repr_text(records.place)}  # the run's folder, or its id on the Hub"]
     if repo_id is not None:
         pin = "  # better the id of a commit, which never changes"
         place = [f"path = {repr_text(repo_id)}", f"revision = {repr_text(revision or 'main')}{pin}"]

@@ -40,7 +40,7 @@ def check(
 
     It is loaded in another process, offline, by each of its auto classes. The files are searched for secrets, places
     on a disk, pickles and the state of a training; the card's metadata must be valid. A run is checked as it would be
-    published. Nothing is changed.
+    published, and what else lies in its folder is searched too. Nothing is changed.
     """
     with _results_alone(as_json), _clear_errors():
         from regard.model_cards.check import check_folder
@@ -62,7 +62,9 @@ def check(
 def publish(
     run: RunArgument,
     repo: Annotated[str, typer.Option(metavar="[USER/]NAME", help="The repository; it is made if it is not there.")],
-    public: Annotated[bool, typer.Option("--public", help="For everyone to see; else it is private.")] = False,
+    public: Annotated[
+        bool, typer.Option("--public", help="Open the whole repository to everyone; a new one is private.")
+    ] = False,
     branch: Annotated[str | None, typer.Option(help="Commit to this branch, not to main.")] = None,
     tag: Annotated[str | None, typer.Option(help="A name for this version, which the card's snippet loads.")] = None,
     pull_request: Annotated[
@@ -76,8 +78,9 @@ def publish(
 ) -> None:
     """Publish a run on the Hub: model, code, tokenizer, card, results, recipe and logs, in one commit.
 
-    It is checked first, as `regard check` does. Cut off in between, the same command goes on from there. The token is
-    that of `hf auth login` or HF_TOKEN.
+    What goes up is checked first, as `regard check` does; the card is rendered anew, and what is of no kind that
+    belongs to a run stays in its folder. Cut off in between, the same command goes on from there. The token is that of
+    `hf auth login` or HF_TOKEN.
     """
     with _results_alone(as_json), _clear_errors():
         from regard.model_cards.publish import publish as publish_run
@@ -87,13 +90,15 @@ def publish(
     if as_json:
         _print_json(result.to_dict())
         return
+    stays = f"Stays here: {', '.join(result.left_out)}\n" if result.left_out else ""
     if not dry_run:
+        _write("".join([*(f"Note: {note}\n" for note in result.notes), stays]), None)
         seen = "private" if result.private else "public"
         _write(f"Published {result.url} ({seen}), commit {result.commit}.\n", None)
         return
     width = max(map(len, result.files))
     listed = [f"{name:{width}}  {size:>13,} bytes\n" for name, size in result.files.items()]
     listed += [f"Note: {note}\n" for note in result.notes]
-    listed += [f"Stays here: {', '.join(result.left_out)}\n"] if result.left_out else []
+    listed += [stays]
     total = sum(result.files.values())
     _write("".join([*listed, f"{len(result.files)} files, {total:,} bytes, would go to {result.repo}.\n"]), None)

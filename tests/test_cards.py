@@ -245,7 +245,8 @@ def test_a_relative_path_stays_as_given(tmp_path):
 def test_a_recipe_of_ones_own_is_named_with_its_place(tmp_path):
     overrides = ["name=mine", "data.path=null", f"data.train={tmp_path}/my.tsv", "data.validation=5%"]
     text = render_card(make_run(tmp_path, recipe="translation/multi30k-de-en", metrics=None, overrides=overrides))
-    assert f"regard train recipe.yaml data.train=PATH/{tmp_path.name}/my.tsv\n" in text
+    command = f"regard train recipe.yaml data.train=PATH/{tmp_path.name}/my.tsv"
+    assert f"{command} --output runs/{tmp_path.name}\n" in text  # the folder's name, which is not the recipe's
     assert "`recipe.yaml` is in the run's folder." in text
 
 

@@ -108,6 +108,6 @@ def test_the_code_of_the_readme_runs(folder):
         code = code.replace("part.push_to_hub(", "part.save_pretrained(")
         result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=folder, timeout=120)
         assert result.returncode == 0, result.stderr
-    assert (folder / "my-name" / "en-tr" / "modeling_seq2seq.py").is_file()
-    load_run(folder / "my-name" / "en-tr")
+    assert (folder / "my-name" / "en-tr-tuned" / "modeling_seq2seq.py").is_file()
+    load_run(folder / "my-name" / "en-tr-tuned")
     assert (folder / "vectors.txt").read_text().startswith("6 100\n")

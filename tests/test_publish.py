@@ -17,9 +17,11 @@ from transformers.trainer_utils import HubStrategy
 
 from regard.model_cards import hub as hub_module
 from regard.model_cards import publish as publish_module
+from regard.model_cards.card import write_card
 from regard.model_cards.check import check_files, check_folder
 from regard.model_cards.hub import HubError
 from regard.model_cards.publish import NotPublishable, is_outdated, publish, push_checkpoint
+from regard.model_cards.staging import stage
 from regard.train.recipe import load_recipe
 from regard.train.run import train
 from regard.train.sections import RecipeError
@@ -80,6 +82,21 @@ def test_one_private_commit_with_all_of_it(run, hub):
     assert b'path = "ada/tiny"' in files["README.md"]
     assert str(run.parent).encode() not in b"".join(files.values())
     assert result.left_out == ["checkpoint-3/"]
+
+
+def test_that_a_card_written_by_hand_stays_here_is_told(changed, tmp_path):
+    card = write_card(changed)
+    assert not any("rendered" in note for note in stage(changed, tmp_path / "as rendered").notes)
+    card.write_text(card.read_text() + "My own words.\n")
+    staged = stage(changed, tmp_path / "by hand")
+    assert "README.md: the card is rendered from the run's records" in " ".join(staged.notes)
+    assert "My own words" not in (staged.folder / "README.md").read_text()
+
+
+def test_a_recipe_that_cannot_be_read_is_named(changed, tmp_path):
+    (changed / "recipe.yaml").write_text("model: [")
+    with pytest.raises(ValueError, match="recipe.yaml is not valid YAML"):
+        stage(changed, tmp_path / "staged")
 
 
 def test_published_again_nothing_is_sent_and_no_commit_made(run, hub):

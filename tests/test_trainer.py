@@ -265,6 +265,14 @@ def test_the_rate_is_a_function_of_optimiser_steps(tmp_path):
         assert rates == pytest.approx(expected)
 
 
+def test_a_warm_up_longer_than_the_training_is_told(tmp_path, caplog):
+    settings = {"max_steps": 4, "per_device_train_batch_size": 2}
+    trainer_for(tmp_path, seq2seq(), Seq2SeqCollator(0), pairs(8), warmup_steps=3, **settings).train()
+    assert "warmup_steps" not in caplog.text
+    trainer_for(tmp_path, seq2seq(), Seq2SeqCollator(0), pairs(8), warmup_steps=800, **settings).train()
+    assert "rises for 800 steps, and the training has 4" in caplog.text
+
+
 def test_a_loss_that_is_no_number_stops_before_a_checkpoint(tmp_path):
     data = [{"losses": torch.tensor([math.nan]), "labels": torch.tensor([1])}] * 4
     trainer = trainer_for(

@@ -410,7 +410,7 @@ def _evaluate_and_record(
     from regard.train.errors import LABELLING, label_report, write_errors
     from regard.train.evaluate import evaluate_split, rounded, sample_outputs
 
-    _say(f"trained for {duration(training['seconds'])}; evaluating")
+    _say(f"trained for {duration(training['seconds'])}; evaluating the run in {run}")
     model, tokenizer = load_run(run)
     if recipe.task == QUESTION_ANSWERING:
         settle_threshold(run, model, tokenizer, recipe, splits["train"], prepared.get("validation"))

@@ -12,6 +12,7 @@
   publish` sends, and no state of the optimiser.
 """
 
+import logging
 import math
 import os
 import time
@@ -35,6 +36,8 @@ from regard.train.lora import APART, has_lora, load_apart, merged_weights, save_
 from regard.train.measure import IGNORED, EvaluationBatches, has_vocabulary_head, measure, takes_loss_only
 
 TARGETS = ("labels", "start_positions", "end_positions")  # of a batch, -100 where there is none
+logger = logging.getLogger(__name__)
+
 TRAINING_ARGUMENTS_PICKLE = "training_args.bin"
 
 
@@ -116,6 +119,17 @@ class RegardTrainer(Trainer):
         tied = getattr(self.accelerator.unwrap_model(self.model), "all_tied_weights_keys", {})
         load_result.missing_keys[:] = [key for key in load_result.missing_keys if key not in tied]
         super()._issue_warnings_after_load(load_result)
+
+    def create_scheduler(self, num_training_steps: int, *args: Any, **kwargs: Any) -> Any:
+        warmup = self.args.get_warmup_steps(num_training_steps)
+        if warmup >= num_training_steps > 0 and self.args.should_log:
+            logger.warning(
+                "training.warmup_steps: the learning rate rises for %d steps, and the training has %d, so it never "
+                "reaches its peak: set fewer, or a share of all steps such as 0.1.",
+                warmup,
+                num_training_steps,
+            )
+        return super().create_scheduler(num_training_steps, *args, **kwargs)
 
     def create_optimizer(self, *args: Any, **kwargs: Any) -> torch.optim.Optimizer:
         new = self.optimizer is None
