@@ -77,11 +77,8 @@ def training_arguments(recipe: Recipe, output_dir: str) -> TrainingArguments:
     if recipe.data.streaming:
         # Else the main process reads for all and joins their batches, which fails where their widths differ.
         settings["accelerator_config"] = {"dispatch_batches": False}
-    if given.get("metric_for_best_model") not in (
-        None,
-        "loss",
-    ):  # TrainingArguments take a smaller perplexity for worse
-        settings["greater_is_better"] = given["metric_for_best_model"] not in LOWER_IS_BETTER
+    if (best := given.get("metric_for_best_model")) not in (None, "loss"):
+        settings["greater_is_better"] = best not in LOWER_IS_BETTER  # left to itself, less perplexity is worse
     if given.get("optim") == MUON:  # none of TrainingArguments' own: Trainer is given it by itself
         given = {key: value for key, value in given.items() if key not in ("optim", "optim_args")}
     given["report_to"] = [name for name in _reports(given.get("report_to")) if name != "tensorboard"]

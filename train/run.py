@@ -211,9 +211,8 @@ def _check_same_steps(before: dict[str, Any], now: dict[str, Any], run: Path) ->
     checkpoint = checkpoints.last_checkpoint(run)
     if checkpoint is None:  # it begins anew
         return
-    were = max(
-        1, len(list(checkpoint.glob("rng_state_*.pth")))
-    )  # a file for each process; of one alone, rng_state.pth
+    states = checkpoint.glob("rng_state_*.pth")  # one for each process; of a single one, rng_state.pth
+    were = max(1, len(list(states)))
     are = int(os.environ.get("WORLD_SIZE", "1"))
     was, is_now = (one.get(ACCUMULATION, 1) for one in (before, now))
     if were * was == are * is_now:
