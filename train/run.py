@@ -143,6 +143,7 @@ def _train(
     measured = [name for name in prepared if name != "train" and (test or not name.startswith("test"))]
     prepared = {name: prepared[name] for name in measured}
     metrics = _evaluate_and_record(recipe, run, splits, prepared, report, training, trainer.state.log_history)
+    _say(f"the run is in {run}")
     if args.push_to_hub:
         _publish(run, trainer)
     return metrics
@@ -409,7 +410,7 @@ def _evaluate_and_record(
     from regard.train.errors import LABELLING, label_report, write_errors
     from regard.train.evaluate import evaluate_split, rounded, sample_outputs
 
-    _say(f"trained for {duration(training['seconds'])}; evaluating the run in {run}")
+    _say(f"trained for {duration(training['seconds'])}; evaluating")
     model, tokenizer = load_run(run)
     if recipe.task == QUESTION_ANSWERING:
         settle_threshold(run, model, tokenizer, recipe, splits["train"], prepared.get("validation"))

@@ -303,7 +303,7 @@ def _measure_and_record(recipe: Recipe, run: Path, model: Any, state: State, dat
     from regard.model_cards.card import write_card
     from regard.train.evaluate_vectors import evaluate_by_recipe
 
-    _say(f"trained for {duration(state.seconds)}; evaluating the run in {run}")
+    _say(f"trained for {duration(state.seconds)}; evaluating")
     last = state.history[-1] if state.history else {}
     seconds = max(1e-9, state.seconds)
     if isinstance(state, GloVeState):
