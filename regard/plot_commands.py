@@ -29,6 +29,9 @@ app.add_typer(plot, rich_help_panel=MEASURE)
 
 RunArguments = Annotated[list[str], typer.Argument(metavar="RUN...", help="Folders of runs.")]
 OutputOption = Annotated[Path, typer.Option("--output", "-o", help="The picture, a .png or .svg file.")]
+SplitOption = Annotated[
+    str | None, typer.Option(help="As `regard evaluate` has it; by default the first test set there is.")
+]
 
 
 @plot.command(epilog="Example: regard plot curves runs/small runs/large --x tokens --output curves.png")
@@ -88,9 +91,7 @@ def attention(
 def lengths(
     runs: RunArguments,
     output: OutputOption,
-    split: Annotated[
-        str | None, typer.Option(help="As `regard evaluate` has it; by default the first test set there is.")
-    ] = None,
+    split: SplitOption = None,
     width: Annotated[int | None, typer.Option(min=1, help="Of a bucket, in words of the source.")] = None,
     num_beams: Annotated[int | None, typer.Option(min=1, help="Width of the beam search.")] = None,
     max_new_tokens: Annotated[int | None, typer.Option(min=1, help="The longest translation.")] = None,
@@ -118,9 +119,7 @@ def lengths(
 def confusion(
     run: RunArgument,
     output: OutputOption,
-    split: Annotated[
-        str | None, typer.Option(help="As `regard evaluate` has it; by default the first test set there is.")
-    ] = None,
+    split: SplitOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Which labels a run takes for which; a split of which the run kept no counts is measured first."""
