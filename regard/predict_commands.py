@@ -1,4 +1,4 @@
-"""`regard predict`: labels for a file."""
+"""`regard predict`: labels for a file, or answers."""
 
 import json
 from pathlib import Path
@@ -20,7 +20,7 @@ def predict(
     batch_size: Annotated[int, typer.Option(min=1, help="Rows at once.")] = 32,
     as_json: JsonOption = False,
 ) -> None:
-    """Label the texts of a file, or tag their words: a line of JSON for each, with probabilities.
+    """Label the texts of a file, tag their words, or answer questions from contexts: a line of JSON for each.
 
     With --json one list of them.
     """

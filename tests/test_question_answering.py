@@ -28,6 +28,7 @@ from regard.modeling import TransformerEncoderConfig, TransformerEncoderForQuest
 from regard.train.collators import QuestionCollator
 from regard.train.data import load_splits, prepare_splits
 from regard.train.evaluate import evaluate_run
+from regard.train.predict import predict_file
 from regard.train.questions import read_questions, settle_threshold
 from regard.train.recipe import load_recipe
 from regard.train.sections import DataSection, Recipe, RecipeError
@@ -506,6 +507,18 @@ def test_the_command_trains_and_answers(tmp_path):
     asked, context = shown["source"].split(" ||| ")
     assert (answer(model, tokenizer, asked, context)["answer"] or "(no answer)") == shown["prediction"]
     assert type(AutoModelForQuestionAnswering.from_pretrained(run)) is type(model)
+    # A file of questions, in batches of any size, is answered as each question alone.
+    asked, expected = tmp_path / "asked.jsonl", []
+    for row in rows[:5]:
+        said = answer(model, tokenizer, row["question"], row["context"])
+        expected.append({"question": row["question"], "context": row["context"], **said})
+    rows_file(asked, [{"context": row["context"], "question": row["question"]} for row in rows[:5]])
+    for size in (1, 4):
+        for row, one in zip(predict_file(run, asked, size), expected, strict=True):
+            assert row == one | {"margin": pytest.approx(one["margin"], abs=1e-5)}
+    (tmp_path / "asked.txt").write_text("who ?\n")
+    with pytest.raises(ValueError, match="answers questions from contexts, which '.*asked.txt' has no columns for"):
+        predict_file(run, tmp_path / "asked.txt")
     card = (run / "README.md").read_text(encoding="utf-8")
     assert "pipeline_tag: question-answering" in card
     assert "| F1 (SQuAD) |" in card

@@ -1,4 +1,4 @@
-"""What a run says of new texts: a label for each, or a tag for each word, with their probabilities.
+"""What a run says of new texts: a label for each, a tag for each word, or the answer to a question.
 
     predict_file(run, path)   rows of a file, each with what is predicted
 
@@ -19,6 +19,7 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from regard.evaluation.generation import load_run, position_limit
 from regard.evaluation.guesses import kind_of
+from regard.evaluation.question_answering import answer
 from regard.train.callbacks import quiet_libraries
 from regard.train.collators import ClassificationCollator
 from regard.train.data import row_items
@@ -29,25 +30,26 @@ from regard.train.tagging import encode_tagged
 
 BATCH_SIZE = 32
 DIGITS = 6  # of a probability; those after them depend on how the rows were put into batches
-TEXT_ROLES, WORD_ROLES = ("text", "text_pair"), ("tokens",)
+ROLES = {"label": ("text", "text_pair"), "tag": ("tokens",), "answer": ("question", "context")}  # by kind of model
+TABLE_NEEDED = {"text_pair": "labels pairs of texts", "context": "answers questions from contexts"}
 
 
 def predict_file(
     run: str | os.PathLike[str], path: str | os.PathLike[str], batch_size: int = BATCH_SIZE
 ) -> list[dict[str, Any]]:
-    """Labels the rows of a file.
+    """Labels the rows of a file, or answers the questions in them.
 
     Args:
-        run: a run's folder, or a Hub id, of a model that labels texts or words.
+        run: a run's folder, or a Hub id, of a model that labels texts or words, or answers questions.
         path: a .txt file with a text a line (of a tagger, its words with white space between), or a .tsv, .csv,
             .jsonl, .json or .parquet file with the columns of the run's data; further ones are passed over.
         batch_size: rows at once.
 
     Returns:
-        As `predict_texts` or `predict_tags` gives them, in the file's order.
+        As `predict_texts`, `predict_tags` or `predict_answers` gives them, in the file's order.
 
     Raises:
-        ValueError: the model labels nothing, or the file is of another kind, or lacks a column.
+        ValueError: the model does none of these, or the file is of another kind, or lacks a column.
     """
     path = Path(path)
     if path.suffix.lower() not in SUFFIXES:
@@ -56,26 +58,29 @@ def predict_file(
         raise ValueError(f"There is no file '{path}'.")
     with quiet_libraries():
         model, tokenizer = load_run(run)
-    tags = _tags(model)
+    kind = _kind(model)
     columns, limit = _as_trained(run, model, tokenizer)
-    rows = _read(path, WORD_ROLES if tags else TEXT_ROLES, columns)
-    if tags:
+    rows = _read(path, ROLES[kind], columns)
+    if kind == "tag":
         return predict_tags(model, tokenizer, [row["tokens"] for row in rows], limit, batch_size)
+    if kind == "answer":
+        questions, contexts = ([row[role] for row in rows] for role in ROLES[kind])
+        return predict_answers(model, tokenizer, questions, contexts, batch_size)
     pairs = [row.get("text_pair") for row in rows]
     return predict_texts(
         model, tokenizer, [row["text"] for row in rows], None if None in pairs else pairs, limit, batch_size
     )
 
 
-def _tags(model: PreTrainedModel) -> bool:
+def _kind(model: PreTrainedModel) -> str:
     kind = kind_of(model)
-    if kind not in ("label", "tag"):
-        raise ValueError(f"A {type(model).__name__} labels neither texts nor words.")
+    if kind not in ROLES:
+        raise ValueError(f"A {type(model).__name__} labels neither texts nor words, and answers no questions.")
     if getattr(model.config, "problem_type", None) in ("regression", "multi_label_classification"):
         raise ValueError(f"The model's problem_type is {model.config.problem_type}: it does not give one label.")
     if kind == "label" and model.config.num_labels < 2:
         raise ValueError("The model has one label alone: what it gives is a number, and no label.")
-    return kind == "tag"
+    return kind
 
 
 def _as_trained(
@@ -103,8 +108,9 @@ def _read(path: Path, roles: Sequence[str], columns: Mapping[str, str] | None) -
     recipe tells, where the file has one."""
     if path.suffix.lower() == ".txt":
         first = roles[0]
-        if columns is not None and "text_pair" in columns:
-            raise ValueError(f"The run labels pairs of texts, which '{path}' has no columns for: give a .tsv file.")
+        for role, does in TABLE_NEEDED.items():
+            if role in (roles if role != "text_pair" else columns or ()):
+                raise ValueError(f"The run {does}, which '{path}' has no columns for: give a .tsv file.")
         return [{first: line.split() if first == "tokens" else line} for line in read_lines(path)]
     present = columns_of(path)
     paired = "text_pair" in (present if columns is None else columns)
@@ -184,6 +190,24 @@ def predict_tags(
             results[i]["tags"][word] = model.config.id2label[int(best[place])]
             results[i]["probabilities"][word] = round(float(chances[place]), DIGITS)
     return results
+
+
+def predict_answers(
+    model: PreTrainedModel,
+    tokenizer: PreTrainedTokenizerBase,
+    questions: Sequence[str],
+    contexts: Sequence[str],
+    batch_size: int = BATCH_SIZE,
+) -> list[dict[str, Any]]:
+    """The answer to each question, cut out of its context, as `regard.evaluation.question_answering.answer` finds it.
+
+    Returns:
+        For each question with its `context`, the `answer`, empty for none; `start` and `end`, its place in the
+        context; and `margin`, by how much it is better than none.
+    """
+    said = answer(model, tokenizer, questions, contexts, batch_size=batch_size)
+    pairs = zip(questions, contexts, said, strict=True)
+    return [{"question": question, "context": context, **one} for question, context, one in pairs]
 
 
 def _logits(
