@@ -539,9 +539,19 @@ def test_an_adapter_is_saved_loaded_and_merged(files, tmp_path, capsys):
     assert not any(loaded[key] for key in ("missing_keys", "unexpected_keys", "mismatched_keys"))
 
 
-@needs_peft
-def test_lora_resumes_to_the_same_weights(files, tmp_path, monkeypatch):
-    recipe = load_recipe(recipe_file(files), ["training.lora.lora_dropout=0.2", "model.dropout=0.1"])
+@pytest.mark.parametrize(
+    ("more", "kept"),
+    [
+        (["training.layer_lr_decay=0.7", "training.class_weights=balanced"], ["model.safetensors"]),
+        pytest.param(
+            ["training.lora.lora_dropout=0.2"], ["model.safetensors", "adapter/adapter_model.safetensors"],
+            marks=needs_peft,
+        ),
+    ],
+)  # fmt: skip
+def test_a_stopped_run_resumes_to_the_same_weights(files, tmp_path, monkeypatch, more, kept):
+    """Bit for bit those of the run that was never stopped, which goes by the same rates and weights."""
+    recipe = load_recipe(recipe_file(files), [*more, "model.dropout=0.1"])
     train(recipe, str(tmp_path / "whole"))
     original = RegardTrainer._save_checkpoint
 
@@ -554,7 +564,7 @@ def test_lora_resumes_to_the_same_weights(files, tmp_path, monkeypatch):
         with pytest.raises(KeyboardInterrupt):
             train(recipe, str(tmp_path / "stopped"))
     train(recipe, str(tmp_path / "stopped"), resume=True)
-    for name in ("model.safetensors", "adapter/adapter_model.safetensors"):
+    for name in kept:
         assert (tmp_path / "whole" / name).read_bytes() == (tmp_path / "stopped" / name).read_bytes(), name
 
 
