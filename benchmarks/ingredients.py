@@ -24,7 +24,7 @@ def collect(sweeps: list[Path], folder: Path) -> None:
     for sweep in sweeps:
         if sweep.name in records:
             raise ValueError(f"Two sweeps are called '{sweep.name}': rename a folder, since its name is kept.")
-        records[sweep.name] = _finished(sweep)
+        records[sweep.name] = finished_sweep(sweep)
     part_of(folder / "README.md", PART)
     for name, record in records.items():
         write_json(folder / "results" / f"{PART}-{name}.json", record)
@@ -36,7 +36,12 @@ def collect(sweeps: list[Path], folder: Path) -> None:
     write_part(folder / "README.md", PART, "\n\n".join(parts))
 
 
-def _finished(sweep: Path) -> dict[str, Any]:
+def finished_sweep(sweep: Path) -> dict[str, Any]:
+    """The record of a sweep's folder.
+
+    Raises:
+        ValueError: there is none, it is not whole, or it names a place of this machine.
+    """
     if not (sweep / SWEEP).is_file():
         raise ValueError(f"There is no sweep in '{sweep}': give the folder that `regard sweep` wrote.")
     record = read_json(sweep / SWEEP)

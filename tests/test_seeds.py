@@ -7,6 +7,8 @@ import pytest
 from scipy import stats
 from typer.testing import CliRunner
 
+from regard.benchmarks import pretraining
+from regard.benchmarks.report import markers
 from regard.cli import app
 from regard.train import sweep as sweeping
 from regard.train.sweep import sweep
@@ -279,3 +281,33 @@ def test_a_setting_does_not_win_by_the_seeds_that_did_not_diverge(recipe, tmp_pa
     (tmp_path / "two" / "sweep.json").write_text(json.dumps(result))
     with pytest.raises(ValueError, match="two', seed 43 diverged: there is no mean to compare"):
         compare_sweeps(tmp_path / "one", tmp_path / "two")
+
+
+def test_pretraining_stands_beside_scratch(recipe, tmp_path, pretended, monkeypatch):
+    """The means are numpy's, of what the runs are said to measure; the sweeps may not change places."""
+    monkeypatch.chdir(tmp_path)
+    recipe.write_text(recipe.read_text().replace(f"{tmp_path}/", ""))  # what is kept names no place
+    sweep(recipe.name, seeds=3, output_dir="scratch", test=True)
+    pretended["by"] = 0.2
+    sweep(recipe.name, ["model.start_from=there"], seeds=3, output_dir="pretrained", test=True)
+    out, (begin, end) = tmp_path / "benchmarks", markers("pretraining")
+    out.mkdir()
+    (out / "README.md").write_text(f"before\n{begin}\n{end}\nafter\n")
+    assert pretraining.main(["pretrained", "scratch", "--out", str(out)]) == 0
+    text = (out / "README.md").read_text()
+    accuracies, on_test = ([measured[place] for measured in MEASURED.values()] for place in (0, 2))
+    for split, column in (("validation", accuracies), ("test", on_test)):
+        mean, deviation = np.mean(column), np.std(column, ddof=1)
+        cells = f"{mean + 0.2:.4g} ± {deviation:.2g} | {mean:.4g} ± {deviation:.2g} | +0.2 ("
+        assert f"| tiny | {split} | accuracy | {cells}" in text
+    assert text.count("| pretrained |\n") == 2
+    assert "model.start_from=there --seeds 42,43,44 --test --metric accuracy\nregard sweep" in text
+    kept = (out / "README.md").read_bytes()
+    for sweeps, sentence in (
+        (["scratch", "pretrained"], "must be a sweep with model.start_from"),
+        (["pretrained", "scratch", "pretrained"], "3 sweeps are no pairs"),
+        (["pretrained", "scratch"] * 2, "Two pairs are of the recipe 'tiny'"),
+    ):
+        with pytest.raises(SystemExit):
+            pretraining.main([*sweeps, "--out", str(out)])
+    assert (out / "README.md").read_bytes() == kept
