@@ -283,7 +283,7 @@ def test_a_setting_does_not_win_by_the_seeds_that_did_not_diverge(recipe, tmp_pa
         compare_sweeps(tmp_path / "one", tmp_path / "two")
 
 
-def test_pretraining_stands_beside_scratch(recipe, tmp_path, pretended, monkeypatch):
+def test_pretraining_stands_beside_scratch(recipe, tmp_path, pretended, monkeypatch, capsys):
     """The means are numpy's, of what the runs are said to measure; the sweeps may not change places."""
     monkeypatch.chdir(tmp_path)
     recipe.write_text(recipe.read_text().replace(f"{tmp_path}/", ""))  # what is kept names no place
@@ -310,4 +310,5 @@ def test_pretraining_stands_beside_scratch(recipe, tmp_path, pretended, monkeypa
     ):
         with pytest.raises(SystemExit):
             pretraining.main([*sweeps, "--out", str(out)])
+        assert sentence in capsys.readouterr().err
     assert (out / "README.md").read_bytes() == kept
