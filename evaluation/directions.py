@@ -7,5 +7,8 @@ LOWER_IS_BETTER = {
     "pseudo_perplexity",
     "phone_error_rate",
     "word_error_rate",
+    "squared_error",
+    "over_least_squares",
+    "over_least_squares_noisy",
 }
 """Of all that is measured, what a better model has less of."""

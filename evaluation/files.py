@@ -40,6 +40,11 @@ def json_text(content: Any) -> str:
     return json.dumps(_strict(content), ensure_ascii=False, indent=2, allow_nan=False) + "\n"
 
 
+def json_line(content: Any) -> str:
+    """The same on one line, without a line end."""
+    return json.dumps(_strict(content), ensure_ascii=False, allow_nan=False)
+
+
 def _strict(value: Any) -> Any:
     if isinstance(value, dict):
         return {key: _strict(one) for key, one in value.items()}

@@ -15,13 +15,23 @@ from huggingface_hub.errors import HFValidationError
 from huggingface_hub.utils import validate_repo_id
 
 from regard.evaluation.files import replacing
+from regard.evaluation.yaml_io import read_yaml
 from regard.model_cards import tables
 from regard.model_cards.citations import citation
 from regard.model_cards.diagram import architecture_diagram
 from regard.model_cards.errors import error_note, error_table
+from regard.model_cards.few_shot import (
+    few_shot_commands,
+    few_shot_eval_results,
+    few_shot_groups,
+    few_shot_notes,
+    few_shot_results,
+    few_shot_table,
+)
+from regard.model_cards.in_context import in_context_notes, in_context_results
 from regard.model_cards.parts import parts_table
-from regard.model_cards.pictures import CURVES, INSIDE, LOSSES, RESULTS, Picture, find_pictures
-from regard.model_cards.records import Records, data_id, is_builtin, is_on_hub, read_records, with_placeholder
+from regard.model_cards.pictures import CURVES, INSIDE, LOSSES, PROMPTED, RESULTS, Picture, find_pictures
+from regard.model_cards.records import Records, data_id, is_builtin, is_made, is_on_hub, read_records, with_placeholder
 from regard.model_cards.texts import (
     LANGUAGES,
     TaskText,
@@ -36,7 +46,6 @@ from regard.model_cards.vectors import vector_data, vector_eval_results, vector_
 from regard.train.recipe import list_recipes, load_recipe
 from regard.train.records import VECTOR_MODEL_TYPES
 from regard.train.sections import WORD_VECTORS, WRITING
-from regard.train.yaml_io import read_yaml
 
 TEMPLATE = Path(__file__).with_name("template.md")
 DAN_TYPE = "regard-dan"
@@ -78,6 +87,7 @@ def render_card(
     generated = records.task == "causal-lm"
     measured = {name for measures in evaluation.values() for name in measures}
     written = records.task in WRITING and not measured <= {"loss", "perplexity"}
+    prompted = few_shot_results(records)
     cited, bibtex = citation(records.config)
     content = {
         "name": records.name,
@@ -87,9 +97,10 @@ def render_card(
         "repo_id": repo_id,
         "purpose": text.purpose,
         "not_for": text.not_for,
-        "results": vector_results(measured_vectors) or tables.result_table(_with_baselines(records, evaluation)),
+        "results": vector_results(measured_vectors)
+        or _joined(tables.result_table(_with_baselines(records, evaluation)), in_context_results(records)),
         "lower_is_better": tables.lower_is_better(evaluation),
-        "notes": " ".join([*_notes(records), *vector_notes(measured_vectors)]),
+        "notes": " ".join([*_notes(records), *vector_notes(measured_vectors), *in_context_notes(records)]),
         "decoding": ", ".join(f"{key}={value}" for key, value in decoding(records).items()) if written else "",
         "signatures": _signatures(records.metrics.get("evaluation", {})),
         "sample_note": text.samples,
@@ -98,6 +109,11 @@ def render_card(
         "errors": error_table(records),
         "reproduced": _evaluate(records) if records.recipe else "",
         "result_pictures": _show(linked, RESULTS, pictures),
+        "few_shot": few_shot_table(prompted),
+        "few_shot_notes": few_shot_notes(prompted),
+        "few_shot_groups": few_shot_groups(prompted),
+        "few_shot_pictures": _show(linked, PROMPTED, pictures),
+        "few_shot_commands": few_shot_commands(prompted, records.place),
         "inside": _show(linked, INSIDE, pictures),
         "curves": _show(linked, CURVES, pictures),
         "smoothed": bool(getattr(records.config, "label_smoothing", 0)) and any(one.kind is LOSSES for one in linked),
@@ -122,6 +138,10 @@ def render_card(
     }
     card = ModelCard.from_template(_metadata(records, text, evaluation), template_path=str(TEMPLATE), **content)
     return _one_blank_line(str(card))
+
+
+def _joined(*parts: str) -> str:
+    return "\n\n".join(part for part in parts if part)
 
 
 def write_card(run_dir: str | Path, path: str | Path | None = None, repo_id: str | None = None) -> Path:
@@ -190,6 +210,8 @@ def _about(records: Records, text: TaskText) -> str:
         return f"{what}."
     data = records.section("data")
     source = "sentences that the package generates itself" if is_builtin(data) else data_id(data)
+    if is_made(data):
+        source = "examples that the package makes as they are needed"
     scratch = "" if tables.first_vectors(records) or tables.first_weights(records) else " from scratch"
     return f"{what}, trained{scratch} with the Python package `regard`{f' on {source}' if source else ''}."
 
@@ -201,6 +223,11 @@ def _data_source(records: Records) -> str | None:
         return f"[{data['path']}](https://huggingface.co/datasets/{data['path']}){part}."
     if is_builtin(data):
         return f"`{data['path']}`, sentences that the package generates itself; the same ones each time."
+    if is_made(data):
+        return (
+            "Rows of examples that the package makes as they are needed, a function of the seed and the row's number. "
+            "Validation and test rows are the same ones each time."
+        )
     return None
 
 
@@ -208,7 +235,8 @@ def _licence(records: Records) -> str | None:
     """Known of what this package trained."""
     if not records.recipe:
         return None
-    data = "" if is_builtin(records.section("data")) else " The data have the licence of their source."
+    made = is_builtin(records.section("data")) or is_made(records.section("data"))
+    data = "" if made else " The data have the licence of their source."
     start = records.start
     if not start:
         return f"Code and weights: Apache-2.0.{data}"
@@ -239,6 +267,7 @@ def _metadata(records: Records, text: TaskText, evaluation: dict[str, dict[str, 
     ]
     if records.task == WORD_VECTORS and text.pipeline:
         results = vector_eval_results(records.metrics.get("evaluation", {}), text.pipeline, _evaluate(records))
+    results += few_shot_eval_results(few_shot_results(records))
     return ModelCardData(
         language=language_codes(records) or None,
         license=records.start.get("licence") if records.start else LICENCE if records.recipe else None,

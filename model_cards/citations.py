@@ -153,12 +153,23 @@ PENNINGTON = Paper(
   url       = {https://aclanthology.org/D14-1162}
 }""",
 )
+GARG = Paper(
+    "*What Can Transformers Learn In-Context?* (Garg et al., 2022)",
+    r"""@inproceedings{garg2022what,
+  title     = {What Can Transformers Learn In-Context? {A} Case Study of Simple Function Classes},
+  author    = {Garg, Shivam and Tsipras, Dimitris and Liang, Percy and Valiant, Gregory},
+  booktitle = {Advances in Neural Information Processing Systems 35},
+  year      = {2022},
+  url       = {https://arxiv.org/abs/2208.01066}
+}""",
+)
 
 ARCHITECTURES = {
     "regard-transformer": (VASWANI,),
     "regard-encoder": (DEVLIN, VASWANI),
     "regard-decoder": (RADFORD, VASWANI),
     "regard-dan": (IYYER,),
+    "regard-in-context-regression": (GARG, VASWANI),
     "regard-word2vec": (MIKOLOV_EFFICIENT,),
     "regard-glove": (PENNINGTON,),
 }

@@ -11,7 +11,7 @@ from regard.model_cards.records import Records, read_records
 from regard.train.records import HISTORY, read_json
 from regard.train.sections import DENOISING, WORD_VECTORS
 
-CURVES, INSIDE, RESULTS = "curves", "inside", "results"  # parts of the card
+CURVES, INSIDE, RESULTS, PROMPTED = "curves", "inside", "results", "prompted"  # parts of the card
 SELF_ATTENTION = "Each row is a token that looks, each column a token that it looks at."
 SHOWN_TOKENS = 24  # of a text whose attention is drawn
 MOST_HEADS = 4  # beside one another in one picture
@@ -25,7 +25,7 @@ class Kind:
 
     Attributes:
         pattern: of its file's name.
-        part: of the card: CURVES, INSIDE or RESULTS.
+        part: of the card: CURVES, INSIDE, RESULTS or PROMPTED.
         alt: what is read where it cannot be seen.
         note: a line above it.
     """
@@ -47,10 +47,19 @@ class Picture:
 LOSS = Kind("loss_curve.*", CURVES, "Training loss by step")
 LOSSES = replace(LOSS, alt="Training and validation loss by step")
 KINDS = (  # the first that fits, of all others
+    Kind("few-shot-*.*", PROMPTED, "A few-shot task's metric by the number of examples in the prompt"),
     Kind("curves.*", CURVES, "What was logged in training, by step"),
     Kind("*bleu*.*", CURVES, "BLEU of the validation split by step"),
     Kind("*lengths*.*", RESULTS, "BLEU by the length of the source", "By the length of the source:"),
     Kind("confusion*.*", RESULTS, "Right and predicted labels", "Which labels it takes for which:"),
+    Kind("*regression*.*", RESULTS, "Squared error by the number of examples", "By the number of examples:"),
+    Kind(
+        "*induction*.*",
+        INSIDE,
+        "Induction heads by step",
+        "Random tokens that come twice: their loss by step, how each head looks to what followed last time, and where "
+        "the best of them looks in the end.",
+    ),
     Kind("*encoder_attention*.*", INSIDE, "Self-attention of the encoder", SELF_ATTENTION),
     Kind("*decoder_attention*.*", INSIDE, "Self-attention of the decoder", SELF_ATTENTION),
     Kind(
@@ -92,8 +101,8 @@ def draw_pictures(run_dir: str | Path) -> list[Path]:
     """Draws into the run's folder what its card could show and lacks, from what the run recorded.
 
     Of word vectors some words in a plane; of a Transformer its attention as it reads and writes the first recorded
-    sample; of the log what the loss curve does not show. A run without samples has no attention drawn: no text is made
-    up.
+    sample, and how its induction heads came about where it recorded that; of the log what the loss curve does not
+    show. A run without samples has no attention drawn: no text is made up.
 
     Returns:
         The files that were drawn.
@@ -106,7 +115,8 @@ def draw_pictures(run_dir: str | Path) -> list[Path]:
     records = read_records(run_dir)
     there = {picture.kind.part for picture in find_pictures(records)}
     with quiet_libraries():
-        return [*_draw_curves(records), *([] if INSIDE in there else _draw_inside(records))]
+        drawn = [*_draw_curves(records), *([] if INSIDE in there else _draw_inside(records))]
+        return [*drawn, *_draw_induction(records)]
 
 
 def _draw_curves(records: Records) -> list[Path]:
@@ -140,6 +150,15 @@ def _draw_inside(records: Records) -> list[Path]:
     path = records.folder / f"{which}_attention.png"
     head = "all" if records.config.num_attention_heads <= MOST_HEADS else "mean"
     return [plot_attention(model, tokenizer, _beginning(tokenizer, read), None, path, layer=-1, head=head)]
+
+
+def _draw_induction(records: Records) -> list[Path]:
+    """Of a run that recorded how its induction heads came about."""
+    from regard.train.induction import INDUCTION, plot_run_induction
+
+    if not (records.folder / INDUCTION).is_file() or records.pictures("*induction*.*"):
+        return []
+    return [plot_run_induction(records.folder, records.folder / "induction.png")]
 
 
 def _beginning(tokenizer: Any, text: str) -> str:

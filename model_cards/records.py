@@ -8,9 +8,11 @@ from typing import Any
 from transformers import AutoConfig, PretrainedConfig
 
 import regard.modeling  # noqa: F401  (registers the configurations with AutoConfig)
+from regard.evaluation.yaml_io import read_yaml
 from regard.train.records import FIRST_WEIGHTS
 from regard.train.sections import HOLD_OUT
-from regard.train.yaml_io import read_yaml
+
+MADE = "made as they are needed"  # rows that are no file's
 
 
 @dataclass(frozen=True)
@@ -102,6 +104,8 @@ def data_id(data: dict[str, Any]) -> str | None:
         return None if is_machine_path(data["path"]) else data["path"]
     if not data.get("train"):
         return None
+    if is_made(data):
+        return "made by regard"
     file = PurePath(data["train"])
     folder = file.parent.name
     return folder if file.stem.startswith("train") and folder.strip(".~") else file.name
@@ -116,6 +120,11 @@ def is_on_hub(data: dict[str, Any]) -> bool:
 def is_builtin(data: dict[str, Any]) -> bool:
     """Whether the package makes the data itself."""
     return str(data.get("path")).startswith("builtin:")
+
+
+def is_made(data: dict[str, Any]) -> bool:
+    """Whether the package makes the rows as they are needed: a split is then their number."""
+    return str(data.get("train")).isdecimal()
 
 
 def is_machine_path(text: str) -> bool:
@@ -146,6 +155,8 @@ def is_held_out(data: dict[str, Any]) -> bool:
 
 def split_sources(data: dict[str, Any]) -> dict[str, str]:
     """Where each split is from: the name of a split or of a file, or rows held out. Keys are those of the metrics."""
+    if is_made(data):
+        return {key: MADE for key in ("train", "validation", "test") if data.get(key)}
     sources = {key: data[key] for key in ("train", "validation") if data.get(key)}
     together = f", by {data['split_by']}" if data.get("split_by") else ""
     if is_held_out(data):

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from regard.evaluation.yaml_io import read_yaml, write_yaml
 from regard.model_cards.card import render_card
 from regard.model_cards.carried_code import CONFIG, CodeError, code_files
 from regard.model_cards.metadata import CARD
@@ -21,7 +22,6 @@ from regard.train.checkpoints import CHECKPOINT
 from regard.train.convert_source import SENTENCE_FILES, TOKENIZER
 from regard.train.recipe import RUN_RECIPE
 from regard.train.records import ERRORS, FIRST_WEIGHTS, METRICS, read_json, write_json
-from regard.train.yaml_io import read_yaml, write_yaml
 
 WEIGHTS = ("model.safetensors", "model-*-of-*.safetensors", "model.safetensors.index.json")
 SENTENCE_MODULES = ("[0-9]_*/config.json", "[0-9]_*/model.safetensors")  # of sentence-transformers
@@ -29,6 +29,7 @@ MODEL = (CONFIG, "generation_config.json", *WEIGHTS, *TOKENIZER, *SENTENCE_FILES
 RECORDS = (RUN_RECIPE, METRICS, "history.json", ERRORS, "embeddings.json", FIRST_WEIGHTS, "conversion.json")
 ADAPTER = ("adapter/adapter_config.json", "adapter/adapter_model.safetensors")  # of LoRA
 PICTURES = ("*.png", "*.svg", "images/*.png", "images/*.svg")
+FEW_SHOT = "few-shot-*.json"
 LICENCE_FILES = tuple(name + end for name in ("LICENSE", "LICENCE") for end in ("", ".MD", ".TXT"))
 EVENTS = re.compile(r"events\.out\.tfevents\.(\d+)\..+")
 LOG_FOLDER = "logs"
@@ -113,6 +114,9 @@ def stage(
         if (run / name).is_file():
             _write_record(run / name, staged)
             taken.append(name)
+    for path in sorted(run.glob(FEW_SHOT)) if checkpoint is None else ():
+        _write_few_shot(path, staged)
+        taken.append(path.name)
     taken += _write_events(run, staged)
     try:
         _write_card(run, staged, repo_id, revision)
@@ -190,6 +194,16 @@ def _write_record(source: Path, staged: Staged) -> None:
         target.write_text(text, encoding="utf-8")
     else:
         write_json(target, content)
+    if changed:
+        staged.notes.append(f"{source.name}: PATH stands for a place on this machine in {', '.join(changed)}.")
+
+
+def _write_few_shot(source: Path, staged: Staged) -> None:
+    """Copies a few-shot result without its prompts: they are a data set's texts, and no card shows them."""
+    content, changed = read_json(source), []
+    if content.pop("records", None):
+        staged.notes.append(f"{source.name}: the prompts, which are the data set's texts, stay here.")
+    write_json(staged.folder / source.name, _without_places(content, "", changed))
     if changed:
         staged.notes.append(f"{source.name}: PATH stands for a place on this machine in {', '.join(changed)}.")
 

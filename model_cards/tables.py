@@ -6,7 +6,7 @@ from typing import Any
 
 from regard.model_cards.records import Records, own_tokenizer, split_sources, without_machine
 from regard.train.callbacks import duration
-from regard.train.sections import DENOISING, QUESTION_ANSWERING, WRITING
+from regard.train.sections import DENOISING, IN_CONTEXT, QUESTION_ANSWERING, REGRESSION, WRITING
 
 METRIC_NAMES = {
     "loss": "loss (nats)",
@@ -17,6 +17,14 @@ METRIC_NAMES = {
     "bleu_moses_lowercase": "BLEU (Moses tokens, lower-cased)",
     "chrf": "chrF",
     "exact_match": "exact match",
+    "exact_match_0": "exact match, no example",
+    "exact_match_1": "1 example",
+    "exact_match_2": "2 examples",
+    "exact_match_4": "4 examples",
+    "exact_match_8": "8 examples",
+    "squared_error": "squared error, mean of all",
+    "over_least_squares": "error over that of least squares, 2d examples",
+    "over_least_squares_noisy": "the same, of values with noise",
     "squad_exact_match": "exact match (SQuAD)",
     "squad_exact_match_has_answer": "exact match, with an answer",
     "squad_exact_match_no_answer": "exact match, without",
@@ -56,7 +64,15 @@ VECTOR_FIELDS = (
     "x_max",
     "alpha",
 )
-SHARES = ("exact_match", "accuracy", "tag_accuracy", "span_f1", "span_precision", "span_recall")
+SHARES = (
+    "exact_match",
+    *(f"exact_match_{shots}" for shots in (0, 1, 2, 4, 8)),
+    "accuracy",
+    "tag_accuracy",
+    "span_f1",
+    "span_precision",
+    "span_recall",
+)
 
 
 def table(header: Sequence[str], rows: Iterable[Sequence[Any]], numbers_from: int | None = None) -> str:
@@ -208,6 +224,8 @@ def setting_table(records: Records) -> str:
         ("training", ("gradient_accumulation_steps",)),
         ("data", ("block_size", "packing") if lm else ()),
         ("data", MASKING if records.task == "masked-lm" else ()),
+        ("data", ("block_size", "tasks", "learn_from") if records.task == IN_CONTEXT else ()),
+        ("data", ("block_size", "noise") if records.task == REGRESSION else ()),
         ("data", ("block_size", "noise_density", "mean_span_length") if records.task == DENOISING else ()),
         ("data", ("max_length", "doc_stride") if records.task == QUESTION_ANSWERING else ()),
         ("evaluation", ("max_answer_length",) if records.task == QUESTION_ANSWERING else ()),
@@ -271,6 +289,8 @@ def environment_table(records: Records) -> str:
     unit = "nats, with smoothed labels" if smoothed else "nats"
     if "pairs" in training:  # GloVe
         unit = "weighted squared error of a pair"
+    if records.task == REGRESSION:
+        unit = "squared error"
     steps = training.get("averaged_checkpoints")
     processes = training.get("processes") or 1
     # Workers are threads themselves: how many torch would have taken says nothing beside them.

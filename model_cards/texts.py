@@ -4,7 +4,7 @@ import re
 from dataclasses import dataclass, replace
 
 from regard.model_cards.records import Records, own_tokenizer
-from regard.train.sections import DENOISING, QUESTION_ANSWERING, WORD_VECTORS, WRITING
+from regard.train.sections import DENOISING, IN_CONTEXT, QUESTION_ANSWERING, REGRESSION, WORD_VECTORS, WRITING
 
 
 @dataclass(frozen=True)
@@ -178,6 +178,33 @@ TASK_TEXTS = {
         not_for="use as it is: it writes what could stand in a gap, and answers or follows nothing",
         samples="Taken at even distances from the evaluation data, not chosen.",
     ),
+    IN_CONTEXT: TaskText(
+        what_alone="A small Transformer decoder that learns hidden rules from the examples in its prompt",
+        pipeline="text-generation",
+        auto_class="AutoModelForCausalLM",
+        use=(
+            'inputs = tokenizer({text}, return_tensors="pt")',
+            "output = model.generate(**inputs, do_sample=False{settings})",
+            "answer = tokenizer.decode(output[0, inputs.input_ids.shape[1] :])",
+            'print(answer.split("\\n")[0])',
+        ),
+        purpose="studying how a model learns in context, on rules of the kinds it was trained on",
+        not_for="other rules, other characters than small letters and digits, or any language",
+        limits=("It knows rules of the kinds it was trained on, and sees one in anything.",),
+        samples="Taken at even distances from the evaluation data, not chosen; each prompt shows four examples.",
+        example="abcd>cbad\nklmn>mlkn\nwxyz>",
+    ),
+    REGRESSION: TaskText(
+        what_alone="A small Transformer decoder that learns linear functions from the examples in its context",
+        use=(
+            "inputs = torch.randn(1, {pairs}, model.config.input_size)",
+            "values = inputs @ torch.randn(model.config.input_size)  # a hidden function",
+            "print(values[0, -1], model(inputs=inputs, values=values[:, :-1]).logits[0, -1])",
+        ),
+        purpose="studying how a model learns in context, beside least squares",
+        not_for="fitting functions in earnest: least squares is exact, and takes no training",
+        limits=("It knows linear functions of the size and with the noise that it was trained on.",),
+    ),
     WORD_VECTORS: TaskText(
         what_alone="Word vectors",
         pipeline="feature-extraction",
@@ -250,7 +277,7 @@ def snippet(records: Records, repo_id: str | None = None, revision: str | None =
     if records.task == "summarization":
         source = " ".join(source.split()[:SNIPPET_WORDS])
     settings = "".join(f", {key}={value}" for key, value in decoding(records).items())
-    words = text is TASK_TEXTS[WORD_VECTORS]  # which need no tokenizer
+    words = text in (TASK_TEXTS[WORD_VECTORS], TASK_TEXTS[REGRESSION])  # which need no tokenizer
     place = [f"path = {repr_text(records.place)}  # the run's folder, or its id on the Hub"]
     if repo_id is not None:
         pin = "  # better the id of a commit, which never changes"
@@ -260,11 +287,14 @@ def snippet(records: Records, repo_id: str | None = None, revision: str | None =
     limit = records.section("data").get("max_source_length")
     filled = {"{cut}": f", truncation=True, max_length={limit}", "{settings}": settings}
     filled |= {"{length}": str(records.section("data").get("max_length", 384)), "{text}": repr_text(source)}
+    filled["{pairs}"] = str(records.section("data").get("block_size", 8))
     use = list(text.use)
     for name, value in filled.items():  # the text last: it may hold a name of its own
         use = [line.replace(name, value) for line in use]
+    torch = ["import torch"] if any("torch." in line for line in use) else []
     return "\n".join(
         [
+            *torch,
             f"from transformers import {text.auto_class}{'' if words else ', AutoTokenizer'}",
             "",
             *place,

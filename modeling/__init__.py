@@ -6,6 +6,7 @@ import transformers
 from transformers import AutoConfig
 
 from .configuration_dan import DANConfig
+from .configuration_in_context_regression import InContextRegressionConfig
 from .configuration_transformer import TransformerConfig, TransformerDecoderConfig, TransformerEncoderConfig
 from .configuration_word_vectors import GloVeConfig, Word2VecConfig
 from .modeling_dan import DANForSequenceClassification
@@ -24,6 +25,7 @@ from .modeling_encoder import (
     TransformerEncoderPreTrainedModel,
 )
 from .modeling_glove import GloVeModel
+from .modeling_in_context_regression import TransformerDecoderForInContextRegression
 from .modeling_seq2seq import TransformerForConditionalGeneration, TransformerModel, TransformerPreTrainedModel
 from .modeling_word2vec import Word2VecModel
 from .word_vectors import WordVectors, load_word_vectors
@@ -33,9 +35,11 @@ __all__ = [
     "DANForSequenceClassification",
     "GloVeConfig",
     "GloVeModel",
+    "InContextRegressionConfig",
     "TransformerConfig",
     "TransformerDecoderConfig",
     "TransformerDecoderForCausalLM",
+    "TransformerDecoderForInContextRegression",
     "TransformerDecoderForSequenceClassification",
     "TransformerDecoderModel",
     "TransformerEncoderConfig",
@@ -59,6 +63,7 @@ FAMILIES = (
     Word2VecModel,
     GloVeModel,
     DANForSequenceClassification,
+    TransformerDecoderForInContextRegression,
 )
 for family in FAMILIES:
     AutoConfig.register(family.config_class.model_type, family.config_class, exist_ok=True)

@@ -30,11 +30,17 @@ _HOMES = {
         "Word2VecModel",
         "GloVeConfig",
         "GloVeModel",
+        "InContextRegressionConfig",
+        "TransformerDecoderForInContextRegression",
         "WordVectors",
         "load_word_vectors",
     ),
     "regard.evaluation.generation": ("load_run", "translate", "generate_text"),
     "regard.evaluation.question_answering": ("answer",),
+    "regard.evaluation.few_shot.task": ("list_tasks", "load_task"),
+    "regard.evaluation.few_shot.run": ("few_shot",),
+    "regard.evaluation.few_shot.result": ("read_result",),
+    "regard.evaluation.few_shot.picture": ("plot_few_shot",),
     "regard.evaluation.attention_pictures": ("plot_attention",),
     "regard.evaluation.light": ("light", "load_layers"),
     "regard.evaluation.light_pictures": ("plot_light",),
@@ -42,6 +48,7 @@ _HOMES = {
     "regard.evaluation.word_neighbours": ("nearest_neighbours",),
     "regard.evaluation.vector_pictures": ("plot_vectors", "plot_analogies", "plot_one_hot"),
     "regard.train.run_pictures": ("plot_run_curves", "plot_run_lengths", "plot_run_positions"),
+    "regard.train.induction": ("plot_run_induction",),
     "regard.train.corpus": ("number_sentences",),
     "regard.train.vocabulary": ("update_vocabulary",),
     "regard.train.word2vec": ("train_word2vec",),
@@ -66,6 +73,10 @@ __all__ = ["__version__", *_HOME_OF]
 
 if TYPE_CHECKING:
     from regard.evaluation.attention_pictures import plot_attention
+    from regard.evaluation.few_shot.picture import plot_few_shot
+    from regard.evaluation.few_shot.result import read_result
+    from regard.evaluation.few_shot.run import few_shot
+    from regard.evaluation.few_shot.task import list_tasks, load_task
     from regard.evaluation.generation import generate_text, load_run, translate
     from regard.evaluation.light import light, load_layers
     from regard.evaluation.light_pictures import plot_light
@@ -81,9 +92,11 @@ if TYPE_CHECKING:
         DANForSequenceClassification,
         GloVeConfig,
         GloVeModel,
+        InContextRegressionConfig,
         TransformerConfig,
         TransformerDecoderConfig,
         TransformerDecoderForCausalLM,
+        TransformerDecoderForInContextRegression,
         TransformerDecoderForSequenceClassification,
         TransformerDecoderModel,
         TransformerEncoderConfig,
@@ -104,6 +117,7 @@ if TYPE_CHECKING:
     from regard.train.errors import plot_run_confusion
     from regard.train.evaluate import evaluate_run
     from regard.train.glove import train_glove
+    from regard.train.induction import plot_run_induction
     from regard.train.predict import predict_file
     from regard.train.recipe import Recipe, RecipeError, list_recipes, load_recipe
     from regard.train.run import train as train_recipe

@@ -541,7 +541,10 @@ def main() -> None:
 import regard.app_commands  # noqa: E402, F401  (last, since they add their verbs to `app`)
 import regard.compare_commands  # noqa: E402, F401
 import regard.convert_commands  # noqa: E402, F401
+import regard.few_shot_commands  # noqa: E402, F401
 import regard.light_commands  # noqa: E402, F401
+import regard.likelihood_commands  # noqa: E402, F401
+import regard.minimal_pairs_commands  # noqa: E402, F401
 import regard.plot_commands  # noqa: E402, F401
 import regard.predict_commands  # noqa: E402, F401
 import regard.share_commands  # noqa: E402, F401

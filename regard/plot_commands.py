@@ -1,4 +1,4 @@
-"""`regard plot`: pictures of trainings, attention, translations, positions and word vectors."""
+"""`regard plot`: pictures of trainings, attention, induction, translations, positions and word vectors."""
 
 from pathlib import Path
 from typing import Annotated, Any
@@ -147,6 +147,21 @@ def learning_curve(
         from regard.train.sweep_pictures import plot_sweep_curves
 
         path = plot_sweep_curves(sweeps, output, metric=metric, split=split)
+    _say(path, as_json)
+
+
+@plot.command(epilog="Example: regard plot induction runs/induction-decoder --output induction.png")
+def induction(
+    run: RunArgument,
+    output: OutputOption,
+    as_json: JsonOption = False,
+) -> None:
+    """When a run learnt to foretell what repeats, and which head does it; of a run that recorded it
+    (evaluation.induction_steps)."""
+    with _results_alone(as_json):
+        from regard.train.induction import plot_run_induction
+
+        path = plot_run_induction(run, output)
     _say(path, as_json)
 
 

@@ -14,10 +14,10 @@ from huggingface_hub.repocard_data import model_index_to_eval_results
 
 from regard.evaluation.curves import plot_history
 from regard.evaluation.generation import load_run, translate
+from regard.evaluation.yaml_io import read_yaml
 from regard.model_cards.card import render_card, write_card
 from regard.train.evaluate import generation
 from regard.train.recipe import load_recipe
-from regard.train.yaml_io import read_yaml
 
 from .card_runs import BLEU, METRICS, make_run
 

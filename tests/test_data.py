@@ -14,11 +14,11 @@ import numpy as np
 import pytest
 from datasets import ClassLabel, Dataset, Features, IterableDataset, Value
 
+from regard.evaluation.readers import PIECE_LENGTH, columns_of, read_rows
 from regard.train import data as data_module
 from regard.train import fingerprints
 from regard.train.building import label_names
 from regard.train.data import load_splits, prepare_splits
-from regard.train.readers import PIECE_LENGTH, columns_of, read_rows
 from regard.train.sections import DataSection, Recipe
 from regard.train.tokenization import train_tokenizer
 from regard.train.turkish import make_pairs
@@ -756,5 +756,5 @@ def test_the_code_that_makes_rows_is_part_of_their_name():
             found.add(name)
             source = folder.joinpath(f"{name}.py").read_text(encoding="utf-8")
             waiting += re.findall(r"from regard\.train\.(\w+) import", source)
-    settings, made_data = {"sections", "yaml_io", "records"}, {"turkish", "turkish_grammar", "turkish_lexicon"}
+    settings, made_data = {"sections", "records"}, {"turkish", "turkish_grammar", "turkish_lexicon"}
     assert found - set(fingerprints.MODULES) == {"fingerprints", "batching", "split_reports"} | settings | made_data

@@ -1016,7 +1016,7 @@ def test_positions_that_cannot_be_drawn(tokenizer):
 
 
 def test_each_verb_has_an_example():
-    for verb in ("curves", "attention", "lengths", "positions"):
+    for verb in ("curves", "attention", "induction", "lengths", "positions"):
         result = CliRunner().invoke(app, ["plot", verb, "--help"])
         assert result.exit_code == 0
         assert f"Example: regard plot {verb}" in result.output
@@ -1047,6 +1047,7 @@ def test_each_verb_draws(run, tmp_path):
         ["attention", "RUN", " "],
         ["curves", "RUN/nothing"],
         ["lengths", "RUN/nothing"],
+        ["induction", "RUN"],  # which kept no record
         ["curves", "RUN", "--x", "hours"],
         ["positions", "no/recipe"],
     ],

@@ -43,6 +43,8 @@ def test_each_task_has_a_shipped_recipe():
         "question-answering",
         "denoising",
         "word-vectors",
+        "in-context",
+        "in-context-regression",
     }
 
 

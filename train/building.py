@@ -19,6 +19,7 @@ from transformers.trainer_utils import set_seed
 
 import regard.modeling
 from regard.evaluation.directions import LOWER_IS_BETTER
+from regard.evaluation.in_context.tasks import CHARACTERS
 from regard.train.denoising import corrupted_lengths, longest_text, number_of_sentinels
 from regard.train.fine_tuning_checks import starts_from_weights
 from regard.train.muon import MUON, build_muon, muon_options
@@ -27,6 +28,7 @@ from regard.train.sections import (
     CONFIG_CLASSES,
     DENOISING,
     FINE_TUNING_KEYS,
+    IN_CONTEXT,
     QUESTION_ANSWERING,
     WRITING,
     Recipe,
@@ -47,6 +49,7 @@ MODEL_CLASSES = {
     ("summarization", "transformer"): "TransformerForConditionalGeneration",
     (QUESTION_ANSWERING, "encoder"): "TransformerEncoderForQuestionAnswering",
     (DENOISING, "transformer"): "TransformerForConditionalGeneration",
+    (IN_CONTEXT, "decoder"): "TransformerDecoderForCausalLM",
 }
 DEFAULT_LOGGING_STEPS = 50
 DEFAULT_CHECKPOINTS_KEPT = 2
@@ -157,8 +160,9 @@ def build_tokenizer(recipe: Recipe, train_split: Any) -> PreTrainedTokenizerBase
         options = options | {"template": "none"}  # a mean of words, not of marks around them
     if recipe.task == DENOISING:
         options = options | {"sentinels": number_of_sentinels(recipe.data)}
+    texts = [CHARACTERS] if recipe.task == IN_CONTEXT else _texts(train_split, section.max_texts)
     return train_tokenizer(
-        _texts(train_split, section.max_texts),
+        texts,
         section.kind,
         section.vocab_size,
         pattern=section.pattern,

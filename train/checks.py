@@ -5,7 +5,6 @@ module costs nothing.
 """
 
 import dataclasses
-import difflib
 import logging
 import math
 import re
@@ -15,6 +14,7 @@ from collections.abc import Iterable, Mapping
 from enum import Enum
 from typing import Any
 
+from regard.evaluation.naming import either, nearest
 from regard.train.sections import (
     BUILTIN_DATA,
     CONFIG_CLASSES,
@@ -22,9 +22,12 @@ from regard.train.sections import (
     EMBEDDING_KEYS,
     FINE_TUNING_KEYS,
     HOLD_OUT,
+    IN_CONTEXT,
+    LEARN_FROM,
     NUM_SPECIAL_TOKENS,
     PACKINGS,
     QUESTION_ANSWERING,
+    REGRESSION,
     RESERVED_TRAINING_KEYS,
     START_KEYS,
     TASKS,
@@ -77,6 +80,8 @@ LENGTHS = {
 OF_ONE_TASK = {
     "masked-lm": {"data": ("mask_share", "random_share", "whole_word_masking", "mask_seed")},
     DENOISING: {"data": ("noise_density", "mean_span_length")},
+    IN_CONTEXT: {"data": ("tasks", "learn_from")},
+    REGRESSION: {"data": ("noise",)},
     QUESTION_ANSWERING: {"data": ("doc_stride",), "evaluation": ("max_answer_length",)},
 }
 
@@ -94,7 +99,7 @@ def check_recipe(values: dict[str, Any]) -> Recipe:
             raise RecipeError(f"{section}: {values[section]!r} is not a section with keys of its own.")
     _check_keys(values, [f.name for f in dataclasses.fields(Recipe)], "", "section")
     if "task" not in values:
-        raise RecipeError(f"The recipe names no task: it is {_either(TASKS)}.")
+        raise RecipeError(f"The recipe names no task: it is {either(TASKS)}.")
     for key in ("name", "task"):
         values[key] = _typed(values[key], str, key)
     if not re.fullmatch(r"\w[\w.-]*", values["name"]):
@@ -103,7 +108,7 @@ def check_recipe(values: dict[str, Any]) -> Recipe:
 
     if values["task"] == WORD_VECTORS:
         _settle_words(values["tokenizer"], values["model"])
-    for key in ("validation", "test"):
+    for key in ("train", "validation", "test"):
         held_out = values["data"].get(key)
         if isinstance(held_out, int) and not isinstance(held_out, bool):
             values["data"][key] = str(held_out)  # data.validation=1000: so many rows of the training data
@@ -130,10 +135,10 @@ def check_recipe(values: dict[str, Any]) -> Recipe:
 def _check_task(recipe: Recipe) -> None:
     task, model_type = TASKS[recipe.task], recipe.model.get("type")
     if model_type is None:
-        raise RecipeError(f"model.type is missing: the task {recipe.task} takes {_either(task.model_types)}.")
+        raise RecipeError(f"model.type is missing: the task {recipe.task} takes {either(task.model_types)}.")
     _check_choice(_typed(model_type, str, "model.type"), CONFIG_CLASSES, "model.type")
     if model_type not in task.model_types:
-        raise RecipeError(f"model.type: the task {recipe.task} takes {_either(task.model_types)}, not '{model_type}'.")
+        raise RecipeError(f"model.type: the task {recipe.task} takes {either(task.model_types)}, not '{model_type}'.")
 
 
 def _settle_words(tokenizer: dict[str, Any], model: dict[str, Any]) -> None:
@@ -243,6 +248,8 @@ def _check_data(recipe: Recipe) -> None:
         raise RecipeError(f"data.mask_probability: {data.mask_probability} is not between 0 and 1.")
     _check_bpe_dropout(recipe)
     _check_objective(recipe)
+    if recipe.task in (IN_CONTEXT, REGRESSION):
+        _check_made_rows(recipe)
     _check_hold_out(recipe)
     if data.label_all_pieces and recipe.task != "token-classification":
         raise RecipeError(f"data.label_all_pieces is for the task token-classification, not for {recipe.task}.")
@@ -266,7 +273,8 @@ def _check_objective(recipe: Recipe) -> None:
     data, tokenizer = recipe.data, recipe.tokenizer
     for task, sections in OF_ONE_TASK.items():
         for section, names in sections.items():
-            plain = {f.name: f.default for f in dataclasses.fields(getattr(recipe, section))}
+            plain = type(getattr(recipe, section))
+            plain = vars(plain(train="") if section == "data" else plain())
             for name in names:
                 if task != recipe.task and getattr(getattr(recipe, section), name) != plain[name]:
                     raise RecipeError(f"{section}.{name} is for the task {task}, not for {recipe.task}: leave it out.")
@@ -303,6 +311,44 @@ def _check_objective(recipe: Recipe) -> None:
                 f"data.doc_stride: windows that share {data.doc_stride} tokens do not go on where data.max_length is "
                 f"{data.max_length}: make it {max(0, data.max_length // 3)} or so."
             )
+
+
+def _check_made_rows(recipe: Recipe) -> None:
+    """Of data that are made, not read."""
+    data = recipe.data
+    for key in ("train", "validation", "test"):
+        value = getattr(data, key)
+        if value is not None and not (isinstance(value, str) and value.isdecimal() and int(value) > 0):
+            raise RecipeError(
+                f"data.{key}: {value!r} is no number of rows, such as 2000; {recipe.task} makes its data."
+            )
+    for key, plain in (("path", None), ("name", None), ("streaming", False), ("max_tokens_per_batch", None)):
+        if getattr(data, key) != plain:
+            raise RecipeError(f"data.{key} has no effect on {recipe.task}, whose rows are made: leave it out.")
+    if recipe.task == REGRESSION:
+        if not 0 <= data.noise < math.inf:
+            raise RecipeError(f"data.noise: {data.noise} is not a number of at least 0.")
+        size = recipe.model.get("input_size", 5)
+        if "over_least_squares" in recipe.evaluation.metrics and isinstance(size, int) and data.block_size <= 2 * size:
+            raise RecipeError(
+                f"data.block_size: {data.block_size} examples are too few for over_least_squares, which asks after "
+                f"twice model.input_size: at least {2 * size + 1}."
+            )
+        return
+    from regard.evaluation.in_context.tasks import task_named
+
+    _check_choice(data.learn_from, LEARN_FROM, "data.learn_from")
+    for name, weight in data.tasks.items():
+        try:
+            task_named(name)
+        except ValueError as error:
+            raise RecipeError(f"data.tasks: {error}") from error
+        if not 0 < weight < math.inf:
+            raise RecipeError(f"data.tasks.{name}: {weight} is no weight above 0.")
+    if data.block_size < 32:
+        raise RecipeError(f"data.block_size: {data.block_size} leaves no room for examples: at least 32.")
+    if recipe.tokenizer.path is None and recipe.tokenizer.kind != "char":
+        raise RecipeError(f"tokenizer.kind: in-context takes 'char', not '{recipe.tokenizer.kind}'.")
 
 
 def _check_hold_out(recipe: Recipe) -> None:
@@ -353,7 +399,7 @@ def _check_evaluation(recipe: Recipe) -> None:
     for metric in evaluation.metrics:
         if metric in known and metric not in fitting:
             raise RecipeError(
-                f"evaluation.metrics: '{metric}' does not fit the task {recipe.task}, which takes {_either(fitting)}."
+                f"evaluation.metrics: '{metric}' does not fit the task {recipe.task}, which takes {either(fitting)}."
             )
         _check_choice(metric, fitting, "evaluation.metrics")
     _check_least(evaluation, "evaluation", pseudo_perplexity_rows=1)
@@ -365,6 +411,10 @@ def _check_evaluation(recipe: Recipe) -> None:
                 f"evaluation.stride: {evaluation.stride} is not between 1 and data.block_size - 1, "
                 f"{recipe.data.block_size - 1}."
             )
+    if evaluation.induction_steps is not None:
+        _check_least(evaluation, "evaluation", induction_steps=1)
+        if recipe.task not in ("causal-lm", IN_CONTEXT):
+            raise RecipeError(f"evaluation.induction_steps is for causal-lm and in-context, not for {recipe.task}.")
     if "bleu_moses_lowercase" in evaluation.metrics:
         _check_moses_language(recipe.data.target_language)
     if evaluation.no_repeat_ngram_size and recipe.task not in WRITING:
@@ -610,7 +660,8 @@ def _check_model(recipe: Recipe) -> None:
     if "hidden_act" in given:
         _check_choice(given["hidden_act"], _activations(), "model.hidden_act")
     try:
-        config = config_class(**({"vocab_size": tokenizer.vocab_size} if recipe.task != WORD_VECTORS else {}) | given)
+        has_tokens = recipe.task not in (WORD_VECTORS, REGRESSION)
+        config = config_class(**({"vocab_size": tokenizer.vocab_size} if has_tokens else {}) | given)
     except Exception as error:  # the library's strict configs raise classes of their own, with the sentence as cause
         raise RecipeError(f"model: {' '.join(str(error.__cause__ or error).split())}") from error
     if recipe.model["type"] == "word2vec":
@@ -677,7 +728,7 @@ def _typed(value: Any, hint: Any, where: str) -> Any:
         if fits:
             return converted
     names = [_type_name(choice) for choice in choices if choice not in enums]
-    raise RecipeError(f"{where}: {value!r} is not {_either(dict.fromkeys(names), quote=False)}.")
+    raise RecipeError(f"{where}: {value!r} is not {either(dict.fromkeys(names), quote=False)}.")
 
 
 def _members(hint: Any) -> list[Any]:
@@ -716,7 +767,7 @@ def _convert(value: Any, hint: Any) -> tuple[bool, Any]:
 def _type_name(hint: Any) -> str:
     origin, args = typing.get_origin(hint) or hint, typing.get_args(hint)
     if origin is typing.Literal:
-        return _either(map(repr, args), quote=False)
+        return either(map(repr, args), quote=False)
     if origin in (list, tuple, dict) and args and args[-1] is str:
         return {list: "a list of texts", dict: "a mapping of names to texts"}.get(origin, "a list of texts")
     names = {bool: "true or false", int: "a whole number", float: "a number", str: "text", list: "a list"}
@@ -734,7 +785,7 @@ def _check_keys(values: Iterable[str], known: Iterable[str], prefix: str, what: 
 def _check_choice(value: str, choices: Iterable[str], where: str) -> None:
     choices = list(choices)
     if value not in choices:
-        end = nearest(value, choices) if len(choices) > 12 else f": it is {_either(choices)}."
+        end = nearest(value, choices) if len(choices) > 12 else f": it is {either(choices)}."
         raise RecipeError(f"{where}: '{value}' is not known{end}")
 
 
@@ -742,19 +793,3 @@ def _check_least(section: Any, prefix: str, **least: int) -> None:
     for name, minimum in least.items():
         if getattr(section, name) < minimum:
             raise RecipeError(f"{prefix}.{name}: {getattr(section, name)} is less than {minimum}.")
-
-
-def nearest(name: str, known: Iterable[str], prefix: str = "", otherwise: str | None = None) -> str:
-    """The end of a sentence about an unknown name: the nearest one, else `otherwise`, else all if they are few."""
-    known = list(known)
-    near = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
-    if near:
-        return f": did you mean '{prefix}{near[0]}'?"
-    if otherwise is None and 0 < len(known) <= 12:
-        otherwise = f"it is {_either(known)}"
-    return f": {otherwise}." if otherwise else "."
-
-
-def _either(names: Iterable[str], quote: bool = True) -> str:
-    names = [f"'{name}'" if quote else str(name) for name in names]
-    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} or {names[-1]}"

@@ -20,7 +20,7 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase, TrainerCallba
 
 from regard.train.denoising import SpanCorruption
 from regard.train.masking import IGNORED, TokenMasker, mask_tokens
-from regard.train.sections import DENOISING, QUESTION_ANSWERING, WRITING, Recipe
+from regard.train.sections import DENOISING, IN_CONTEXT, QUESTION_ANSWERING, WRITING, Recipe
 from regard.train.subword_dropout import SubwordDropout
 
 Example = dict[str, Any]
@@ -56,6 +56,11 @@ def collator_for(
         return MaskedLMCollator(tokenizer.pad_token_id, masker, seed if data.mask_seed is None else data.mask_seed)
     if recipe.task == DENOISING:
         return DenoisingCollator(tokenizer.pad_token_id, SpanCorruption.of(tokenizer, data), seed)
+    if recipe.task == IN_CONTEXT:
+        from regard.train.in_context import InContextCollator, SequenceEncoder
+
+        encoder = SequenceEncoder.of(tokenizer, data)
+        return InContextCollator(tokenizer.pad_token_id, encoder, seed, data.learn_from == "all")
     if recipe.task == QUESTION_ANSWERING:
         return QuestionCollator(tokenizer.pad_token_id)
     if recipe.task == "token-classification":

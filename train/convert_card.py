@@ -2,9 +2,9 @@
 
 from typing import TYPE_CHECKING, Any
 
+from regard.evaluation.yaml_io import write_yaml
 from regard.train.convert_families import HEADS, NO_HEAD
 from regard.train.convert_source import Source
-from regard.train.yaml_io import write_yaml
 
 if TYPE_CHECKING:
     from regard.train.convert import Conversion

@@ -11,8 +11,8 @@ from typing import Any
 import torch
 from safetensors import SafetensorError, safe_open
 
+from regard.evaluation.yaml_io import read_yaml
 from regard.train.convert_weights import Weights
-from regard.train.yaml_io import read_yaml
 
 CONFIG, CARD = "config.json", "README.md"
 WEIGHTS, INDEX = "model.safetensors", "model.safetensors.index.json"

@@ -23,12 +23,12 @@ from typing import Any
 from datasets import ClassLabel, Dataset, Features, IterableDataset, List, Value, load_dataset
 from datasets.exceptions import DatasetGenerationError
 
+from regard.evaluation.readers import ENDS, OTHER_KINDS, SUFFIXES, TEXT, columns_of, local_file, read_rows
 from regard.train.answers import right_answers
 from regard.train.fingerprints import fingerprint
 from regard.train.hold_out import hold_out
 from regard.train.preprocessing import DataReport, SplitReport, prepare_splits
-from regard.train.readers import ENDS, OTHER_KINDS, SUFFIXES, TEXT, columns_of, local_file, read_rows
-from regard.train.sections import HOLD_OUT, TASKS, DataSection, Recipe
+from regard.train.sections import HOLD_OUT, IN_CONTEXT, TASKS, DataSection, Recipe
 from regard.train.subset import first_examples
 
 __all__ = ["DataReport", "SplitReport", "load_splits", "prepare_splits"]
@@ -88,6 +88,10 @@ def load_splits(
             file, a malformed line, a missing value, a wrong type, an unknown label, words and tags that are not as
             many, a Hub that does not answer.
     """
+    if task == IN_CONTEXT:
+        from regard.train.in_context import in_context_rows
+
+        return in_context_rows(data, only)
     if task == "masked-lm" and data.packing == "documents":
         raise ValueError("data.packing: 'documents' is for causal-lm; masked-lm takes 'blocks'.")
     roles = TASKS[task].roles + TASKS[task].optional_roles
@@ -281,11 +285,13 @@ def _load_named(source: Source, data: DataSection, columns: dict[str, str], feat
 
 def _open_split(source: Source, data: DataSection) -> Any:
     if data.path.startswith("builtin:"):
+        from regard.evaluation.in_context.repeats import make_repeats
         from regard.train.turkish import make_pairs
 
         if source.value not in BUILTIN_SPLITS:
             raise ValueError(f"'{source.value}' is not a split of {data.path}: it has {_quoted(BUILTIN_SPLITS)}.")
-        dataset = Dataset.from_list(make_pairs(source.value))
+        make = make_repeats if data.path == "builtin:repeats" else make_pairs
+        dataset = Dataset.from_list(make(source.value))
         return dataset.to_iterable_dataset() if data.streaming else dataset
     try:
         return load_dataset(data.path, data.name, split=source.value, streaming=data.streaming)

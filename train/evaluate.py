@@ -11,19 +11,30 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from regard.evaluation.baselines import first_sentence, first_words
 from regard.evaluation.generation import generate_text, load_run, translate
+from regard.evaluation.in_context.scoring import exact_match_by_examples
 from regard.evaluation.likelihood import perplexity, pseudo_log_likelihood
 from regard.evaluation.metrics import OF_A_LANGUAGE, TEXT_METRICS, get_metric
 from regard.train.callbacks import quiet_libraries
 from regard.train.collators import collator_for
 from regard.train.data import data_seed, load_splits, prepare_splits
 from regard.train.errors import LABELLING, label_report, shortened, write_errors
+from regard.train.in_context import answer_to, sample_of
 from regard.train.masking import IGNORED
 from regard.train.measure import EvaluationBatches, has_vocabulary_head, measure
 from regard.train.preprocessing import mean_words
 from regard.train.questions import questions_of, read_questions
 from regard.train.recipe import load_recipe
 from regard.train.records import METRICS, holds_vectors, read_json, write_json
-from regard.train.sections import DENOISING, QUESTION_ANSWERING, WRITING, DataSection, EvaluationSection, Recipe
+from regard.train.sections import (
+    DENOISING,
+    IN_CONTEXT,
+    QUESTION_ANSWERING,
+    REGRESSION,
+    WRITING,
+    DataSection,
+    EvaluationSection,
+    Recipe,
+)
 from regard.train.tagging import LOST, word_tags
 
 SETTINGS = ("num_beams", "length_penalty", "max_new_tokens", "no_repeat_ngram_size", "batch_size")
@@ -86,6 +97,8 @@ def _evaluate_run(
     errors: int | None,
 ) -> dict[str, Any]:
     recipe = load_recipe(run, overrides)
+    if recipe.task == REGRESSION:
+        return _evaluate_regression(run, recipe, split, settings)
     if errors is not None and recipe.task not in LABELLING:
         raise ValueError(f"The run '{run}' gives no labels that could be wrong: its task is {recipe.task}.")
     recipe.evaluation = dataclasses.replace(recipe.evaluation, **settings)
@@ -111,6 +124,17 @@ def _evaluate_run(
     if errors is not None:
         results = {name: one | {"errors": shortened(reports[name], errors)} for name, one in results.items()}
     return results
+
+
+def _evaluate_regression(
+    run: str | os.PathLike[str], recipe: Recipe, split: str | None, settings: dict[str, Any]
+) -> dict[str, Any]:
+    from regard.modeling import TransformerDecoderForInContextRegression
+    from regard.train.in_context_regression import evaluate_regression
+
+    recipe.evaluation = dataclasses.replace(recipe.evaluation, **settings)
+    model = TransformerDecoderForInContextRegression.from_pretrained(run)
+    return {name: evaluate_regression(model, recipe, name) for name in chosen_splits(recipe.data, split)}
 
 
 def lead_words(run: str | os.PathLike[str], recipe: Recipe) -> int:
@@ -177,7 +201,8 @@ def evaluate_split(
     if recipe.task == QUESTION_ANSWERING:
         return _answers(model, tokenizer, recipe, dataset)
     batches = EvaluationBatches(dataset, evaluation.batch_size, collator_for(recipe, tokenizer, model))
-    result = measure(model, batches, model.device, predict=recipe.task in LABELLING)
+    in_context = recipe.task == IN_CONTEXT and "exact_match_by_examples" in evaluation.metrics
+    result = measure(model, batches, model.device, predict=in_context or recipe.task in LABELLING)
     measures: dict[str, Any] = {"loss": result.loss}
     if has_vocabulary_head(model):
         measures["perplexity"] = result.perplexity
@@ -188,6 +213,8 @@ def evaluate_split(
     if "pseudo_perplexity" in evaluation.metrics:
         measures["pseudo_perplexity"] = pseudo_perplexity(model, tokenizer, dataset, evaluation)
     predictions, references, metrics = None, None, []
+    if in_context:
+        measures |= exact_match_by_examples(result.predictions, result.labels, dataset["task"])
     if recipe.task == "sequence-classification":
         metrics = evaluation.metrics
         predictions, references = result.predictions.tolist(), result.labels.tolist()
@@ -330,6 +357,10 @@ def sample_outputs(
         sources = [" ||| ".join(asked[i][c] for c in ("question", "context")) for i in chosen]
         targets = [" / ".join(dict.fromkeys(asked[i]["answer"])) or NO_ANSWER for i in chosen]
         written = [predictions[i] or NO_ANSWER for i in chosen]
+    elif recipe.task == IN_CONTEXT:
+        shown = [sample_of(tokenizer, rows[i]) for i in _spread(len(rows), number)]
+        sources, targets = [prompt for prompt, _ in shown], [answer for _, answer in shown]
+        written = [answer_to(model, tokenizer, prompt) for prompt in sources]
     elif recipe.task == DENOISING:
         chosen = [rows[i] for i in _spread(len(rows), number)]
         sources, targets = ([tokenizer.decode(row[side][:-1]) for row in chosen] for side in ("input_ids", "labels"))

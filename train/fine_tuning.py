@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 import torch
 from transformers import PreTrainedModel, TrainerCallback
 
-from regard.train.checks import nearest
+from regard.evaluation.naming import nearest
 from regard.train.fine_tuning_checks import BALANCED
 from regard.train.masking import IGNORED
 from regard.train.sections import RecipeError

@@ -4,7 +4,7 @@ TrainingArguments. Each refuses what cannot work with one sentence, before any w
 import math
 from typing import Any
 
-from regard.train.checks import nearest
+from regard.evaluation.naming import nearest
 from regard.train.muon import MUON
 from regard.train.sections import TASKS, WORD_VECTORS, Recipe, RecipeError
 

@@ -20,12 +20,11 @@ from typing import Any
 import numpy as np
 from transformers import PreTrainedTokenizerBase
 
+from regard.evaluation.readers import ENDS
+from regard.evaluation.windows import Row, blocks, windows
 from regard.train.masking import IGNORED
-from regard.train.readers import ENDS
 
 BATCH = 1024  # rows read at a time, and documents among which those are sought that fit together
-
-Row = dict[str, np.ndarray]
 
 
 @dataclass(frozen=True)
@@ -106,32 +105,6 @@ def whole(parts: Iterable[tuple[np.ndarray, bool]]) -> Iterator[np.ndarray]:
             kept = []
     if kept:
         yield np.concatenate(kept)
-
-
-def blocks(parts: Iterable[tuple[np.ndarray, bool]], size: int, stride: int) -> Iterator[Row]:
-    """Rows of `size` tokens, each `stride` tokens further on; the last is as long as what is left."""
-    rest, waiting, held = np.empty(0, np.int32), [], 0
-    for part, _ in parts:
-        waiting.append(part)
-        held += len(part)
-        if held >= 64 * size:
-            rest, waiting, held = np.concatenate([rest, *waiting]), [], 0
-            count = max(0, (len(rest) - 1 - size) // stride + 1)  # a token beyond a row shows that it is not the last
-            for start in range(0, count * stride, stride):
-                yield {"input_ids": rest[start : start + size]}
-            rest = rest[count * stride :]
-    rest = np.concatenate([rest, *waiting])
-    for start in range(0, max(1, len(rest) - size + stride), stride):
-        if len(rest) - start > 1:
-            yield {"input_ids": rest[start : start + size]}
-
-
-def windows(parts: Iterable[tuple[np.ndarray, bool]], size: int, stride: int) -> Iterator[Row]:
-    """Overlapping `blocks` with labels: each token but the first of all has one, in one row."""
-    for number, row in enumerate(blocks(parts, size, stride)):
-        labels = row["input_ids"].copy()
-        labels[: size - stride if number else 1] = IGNORED
-        yield row | {"labels": labels}
 
 
 def pack(whole_documents: Iterable[np.ndarray], size: int) -> Iterator[Row]:

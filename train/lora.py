@@ -28,6 +28,7 @@ TASK_TYPES = {
     "token-classification": "TOKEN_CLS",
     "question-answering": "QUESTION_ANS",
     "causal-lm": "CAUSAL_LM",
+    "in-context": "CAUSAL_LM",
     "translation": "SEQ_2_SEQ_LM",
     "summarization": "SEQ_2_SEQ_LM",
     "denoising": "SEQ_2_SEQ_LM",

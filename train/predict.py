@@ -20,11 +20,11 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 from regard.evaluation.generation import load_run, position_limit
 from regard.evaluation.guesses import kind_of
 from regard.evaluation.question_answering import answer
+from regard.evaluation.readers import SUFFIXES, columns_of, read_lines, read_rows
 from regard.train.callbacks import quiet_libraries
 from regard.train.collators import ClassificationCollator
 from regard.train.data import row_items
 from regard.train.preprocessing import encode_texts
-from regard.train.readers import SUFFIXES, columns_of, read_lines, read_rows
 from regard.train.recipe import RUN_RECIPE, load_recipe
 from regard.train.tagging import encode_tagged
 

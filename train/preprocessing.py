@@ -20,7 +20,7 @@ from regard.train.batching import list_lengths
 from regard.train.encoding import IDS, encode_cut, map_rows
 from regard.train.fingerprints import fingerprint
 from regard.train.questions import encode_questions
-from regard.train.sections import QUESTION_ANSWERING, Recipe
+from regard.train.sections import IN_CONTEXT, QUESTION_ANSWERING, Recipe
 from regard.train.split_reports import DataReport, SplitReport, list_targets
 from regard.train.tagging import continued_labels, encode_tagged
 from regard.train.text_streams import prepare_stream
@@ -49,6 +49,8 @@ def prepare_splits(
     meets the same masks; training rows are masked by the collator, which whole words are told by `inside`.
     denoising: `input_ids` and, in validation and test, `labels`, corrupted here, once; training rows are of text and
     their number, `row`, and corrupted by the collator.
+    in-context: of training the numbers of the rows, `row`, from which the collator makes them; else `input_ids`,
+    `labels` and the name of the row's `task`.
     question-answering: windows of the contexts, as `regard.train.questions.encode_questions` explains.
 
     A streamed training split stays a stream, shuffled in a buffer.
@@ -81,6 +83,11 @@ def prepare_splits(
     prepared, report = {}, DataReport()
     for name, split in splits.items():
         training = name == "train"
+        if recipe.task == IN_CONTEXT:
+            from regard.train.in_context import prepare_in_context
+
+            prepared[name], report.splits[name] = prepare_in_context(split, name, recipe, tokenizer)
+            continue
         prepared[name], report.splits[name] = prepare(split, recipe, tokenizer, training)
         if report.splits[name].examples == 0:
             raise ValueError(

@@ -14,10 +14,11 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
-from regard.train.checks import check_recipe, nearest
-from regard.train.readers import local_file
+from regard.evaluation.naming import nearest
+from regard.evaluation.readers import local_file
+from regard.evaluation.yaml_io import apply_override, read_yaml
+from regard.train.checks import check_recipe
 from regard.train.sections import HOLD_OUT, DataSection, EvaluationSection, Recipe, RecipeError, TokenizerSection
-from regard.train.yaml_io import read_yaml
 
 __all__ = [
     "DataSection",
@@ -91,7 +92,10 @@ def load_recipe(name_or_path: str | os.PathLike[str], overrides: Sequence[str] =
     if not isinstance(values, dict):
         raise RecipeError(f"The recipe '{name_or_path}' is not a list of sections such as 'model:' and 'data:'.")
     for override in overrides:
-        _apply_override(values, override)
+        try:
+            apply_override(values, override, "training.num_train_epochs=3")
+        except ValueError as error:
+            raise RecipeError(str(error)) from error
     if "name" not in values:
         values["name"] = re.sub(r"[^\w.-]+", "-", Path(name_or_path).name.removesuffix(".yaml").removesuffix(".yml"))
     recipe = check_recipe(values)
@@ -136,15 +140,3 @@ def _parse(text: str, where: str) -> Any:
         return read_yaml(text)
     except ValueError as error:
         raise RecipeError(f"{where} is not valid YAML: {error}.") from error
-
-
-def _apply_override(values: dict[str, Any], override: str) -> None:
-    key, equals, text = override.partition("=")
-    *parents, last = key.strip().split(".")
-    if not equals or not all(part.strip() for part in [*parents, last]):
-        raise RecipeError(f"'{override}' is not of the form key=value, such as training.num_train_epochs=3.")
-    for parent in parents:
-        if not isinstance(values.get(parent), dict):
-            values[parent] = {}  # data.test.mine=my.tsv names the test sets anew where there was one
-        values = values[parent]
-    values[last] = _parse(text, f"The value in '{override}'")

@@ -13,6 +13,7 @@ from safetensors.torch import save_file
 from transformers import AutoTokenizer, PreTrainedModel, PreTrainedTokenizerBase, TrainingArguments
 
 from regard.evaluation.files import replacing
+from regard.evaluation.in_context.scoring import at_a_glance, exact_match_by_examples
 from regard.train import checkpoints
 from regard.train.batching import batch_by_tokens
 from regard.train.building import (
@@ -29,6 +30,7 @@ from regard.train.callbacks import TensorBoard, duration, quiet_libraries
 from regard.train.collators import EpochCollator, TellEpoch, collator_for
 from regard.train.data import data_seed, load_splits, prepare_splits
 from regard.train.embeddings import describe_start, read_embeddings, start_from_embeddings
+from regard.train.errors import LABELLING
 from regard.train.fine_tuning import (
     StopWithoutProgress,
     WeightedCrossEntropy,
@@ -42,7 +44,7 @@ from regard.train.preprocessing import DataReport
 from regard.train.questions import settle_threshold
 from regard.train.recipe import RUN_RECIPE, load_recipe
 from regard.train.records import FIRST_WEIGHTS, HISTORY, LOSS_CURVE, METRICS, environment, read_json, write_json
-from regard.train.sections import QUESTION_ANSWERING, WORD_VECTORS, Recipe, RecipeError
+from regard.train.sections import IN_CONTEXT, QUESTION_ANSWERING, REGRESSION, WORD_VECTORS, Recipe, RecipeError
 from regard.train.start_from import (
     Start,
     describe_weights,
@@ -54,7 +56,7 @@ from regard.train.start_from import (
 from regard.train.trainer import RegardTrainer
 
 LOGS = "logs"
-TOKENIZER = "tokenizer.json"
+TOKENIZER, CONFIG = "tokenizer.json", "config.json"
 START = "embeddings.json"  # how a model began from word vectors
 ACCUMULATION = "gradient_accumulation_steps"
 # What a resumed run may change of its recipe: how long and how often, not what is computed.
@@ -113,6 +115,10 @@ def train(
         from regard.train.vectors_run import train_vectors
 
         return train_vectors(recipe, run, resume, overwrite)
+    if recipe.task == REGRESSION:
+        from regard.train.in_context_regression import train_regression
+
+        return train_regression(recipe, run, resume, overwrite, test)
     if recipe.training.get("lora") is not None:
         check_peft()
     args = training_arguments(recipe, str(run))
@@ -138,7 +144,7 @@ def _train(
     if args.process_index != 0:
         return {}
     averaged = _average(recipe, run)
-    training = _training_record(trainer) | ({"averaged_checkpoints": averaged} if averaged else {})
+    training = training_record(trainer) | ({"averaged_checkpoints": averaged} if averaged else {})
     write_json(run / HISTORY, trainer.state.log_history)
     measured = [name for name in prepared if name != "train" and (test or not name.startswith("test"))]
     prepared = {name: prepared[name] for name in measured}
@@ -159,7 +165,8 @@ def check_folder(run: Path, recipe: Recipe, resume: bool, overwrite: bool) -> No
         RecipeError: it holds another run, a finished one, something else, or nothing to resume.
     """
     # A recipe alone may be someone's own, in a folder that must not be deleted.
-    is_run = all((run / name).is_file() for name in (RUN_RECIPE, TOKENIZER))
+    beside = CONFIG if recipe.task == REGRESSION else TOKENIZER
+    is_run = all((run / name).is_file() for name in (RUN_RECIPE, beside))
     if run.exists() and not run.is_dir():
         raise RecipeError(f"'{run}' is a file, not a folder for a run: choose another with --output.")
     if overwrite and is_run and Path.cwd().is_relative_to(run.resolve()):
@@ -286,6 +293,10 @@ def _prepare(
         callbacks.append(TensorBoard(str(run / LOGS)))
     if (patience := recipe.training.get("early_stopping_patience")) is not None:
         callbacks.append(StopWithoutProgress(patience))
+    if recipe.evaluation.induction_steps is not None:
+        from regard.train.induction import RecordInduction
+
+        callbacks.append(RecordInduction(tokenizer, run, recipe.evaluation.induction_steps))
     if weighted is not None:
         model.config.problem_type = "single_label_classification"  # which the model's own loss would find out
     trainer = RegardTrainer(
@@ -338,14 +349,16 @@ class EndlessStream(torch.utils.data.IterableDataset):
 
 
 def _label_metrics(recipe: Recipe, validation: Any) -> Any:
-    """What Trainer's `compute_metrics` is for labels of texts, and of words."""
-    if recipe.task not in ("sequence-classification", "token-classification") or not recipe.evaluation.metrics:
+    """What Trainer's `compute_metrics` is for labels of texts and of words, and for answers in context."""
+    if recipe.task not in (*LABELLING, IN_CONTEXT) or not set(recipe.evaluation.metrics) - {"perplexity"}:
         return None
 
     def compute(prediction: Any) -> dict[str, Any]:
         from regard.train.evaluate import compute_metrics, tags_of
 
         predictions, references = prediction.predictions, prediction.label_ids
+        if recipe.task == IN_CONTEXT:
+            return at_a_glance(exact_match_by_examples(predictions, references, validation["task"]))
         if recipe.task == "token-classification":
             predictions, references = tags_of(validation, predictions, references)
         return compute_metrics(recipe.evaluation.metrics, predictions, references, recipe)
@@ -369,7 +382,7 @@ def _average(recipe: Recipe, run: Path) -> list[int]:
     return [checkpoints.step_of(path) for path in chosen]
 
 
-def _training_record(trainer: RegardTrainer) -> dict[str, Any]:
+def training_record(trainer: RegardTrainer) -> dict[str, Any]:
     """Over all parts of a run that was resumed."""
     history = trainer.state.log_history
     last = next((entry for entry in reversed(history) if "tokens" in entry), {})
@@ -407,7 +420,7 @@ def _evaluate_and_record(
     from regard.evaluation.curves import plot_history
     from regard.evaluation.generation import load_run
     from regard.model_cards.card import write_card
-    from regard.train.errors import LABELLING, label_report, write_errors
+    from regard.train.errors import label_report, write_errors
     from regard.train.evaluate import evaluate_split, rounded, sample_outputs
 
     _say(f"trained for {duration(training['seconds'])}; evaluating")

@@ -13,11 +13,11 @@ from regard.evaluation.drawing import check_format
 from regard.evaluation.generation import load_config, load_run, translate
 from regard.evaluation.lengths import Bucket, bleu_by_length, plot_lengths
 from regard.evaluation.metrics import get_metric
+from regard.evaluation.naming import nearest
 from regard.evaluation.position_pictures import LEARNED, plot_positions, position_tables
 from regard.train.building import model_config
 from regard.train.callbacks import quiet_libraries
 from regard.train.checkpoints import STATE_FILE, last_checkpoint, list_checkpoints, step_of
-from regard.train.checks import nearest
 from regard.train.data import load_splits
 from regard.train.evaluate import check_settings, chosen_splits, generation, items, prepare_split
 from regard.train.recipe import RUN_RECIPE, list_recipes, load_recipe

@@ -7,15 +7,17 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from regard.evaluation.files import replacing
-from regard.train.yaml_io import write_yaml
+from regard.evaluation.yaml_io import write_yaml
 
 TOKENIZER_KINDS = ("byte-bpe", "wordpiece", "unigram", "word", "char")
 PACKINGS = ("blocks", "documents")
 NUM_SPECIAL_TOKENS = 5  # <pad> <s> </s> <unk> <mask>
 WORD_VECTORS = "word-vectors"  # the task
 QUESTION_ANSWERING, DENOISING = "question-answering", "denoising"  # and two more
+IN_CONTEXT, REGRESSION = "in-context", "in-context-regression"
 WORD_SETS = ("similarity", "analogies", "categories")  # what word vectors are measured on
-BUILTIN_DATA = ("builtin:turkish",)
+BUILTIN_DATA = ("builtin:turkish", "builtin:repeats")
+LEARN_FROM = ("answers", "all")
 HOLD_OUT = re.compile(r"(\d+(?:\.\d+)?)%(?:, at most (\d+))?|(\d+)")  # "5%", "5%, at most 1000" or "1000"
 
 CONFIG_CLASSES = {
@@ -25,6 +27,7 @@ CONFIG_CLASSES = {
     "word2vec": "Word2VecConfig",
     "glove": "GloVeConfig",
     "dan": "DANConfig",
+    "in-context-regression": "InContextRegressionConfig",
 }
 
 
@@ -72,6 +75,8 @@ TASKS = {
     "summarization": Task(
         ("transformer",), ("source", "target"), (), ("rouge1", "rouge2", "rougeL", "exact_match", "perplexity")
     ),
+    IN_CONTEXT: Task(("decoder",), (), (), ("perplexity", "exact_match_by_examples")),
+    REGRESSION: Task(("in-context-regression",), (), (), ("over_least_squares",)),
     WORD_VECTORS: Task(("word2vec", "glove"), ("text",), (), ()),
 }
 WRITING = ("translation", "summarization")  # tasks of pairs, whose target is written by beam search
@@ -176,6 +181,11 @@ class DataSection:
     denoiser's text loses `noise_density` of its tokens, in spans of `mean_span_length` on average. A context that is
     longer than `max_length` is read in windows that share `doc_stride` tokens.
 
+    Of in-context tasks a split is a number of rows, each of `block_size` tokens of examples under one hidden rule;
+    `tasks` are the names of the tasks with their weights, all of them alike where none is named, and `learn_from` says
+    whether the loss is over the answers or over all characters. Of in-context regression a row has `block_size`
+    examples, whose values have `noise` of that standard deviation.
+
     For word vectors, `phrases` are thresholds: in a pass for each, pairs of words with a higher score become one, as
     `regard.train.phrases` explains; the run's tokenizer does not make them.
     """
@@ -207,6 +217,9 @@ class DataSection:
     mean_span_length: float = 3.0
     bpe_dropout: float = 0.0
     label_all_pieces: bool = False
+    tasks: dict[str, float] = field(default_factory=dict)
+    learn_from: str = "answers"
+    noise: float = 0.0
     phrases: list[float] = field(default_factory=list)
     phrase_delta: float = 5.0
 
@@ -227,7 +240,8 @@ class EvaluationSection:
     `no_repeat_ngram_size` no run of so many tokens is written twice in a text; 0 allows all. `errors` is how many
     wrong labels are shown, those first of which the model was surest. A `stride` is how many tokens of a causal
     language model's row are judged, each with at least block_size - stride before it; without one rows do not overlap,
-    and the first tokens of each have little before them.
+    and the first tokens of each have little before them. With `induction_steps` a decoder's induction heads are
+    measured every so many steps of its training (`regard.train.induction`).
 
     Word vectors are measured on the files of `similarity`, `analogies` and `categories`, each under a name. The rest
     is as `regard.evaluation.vectors_report.evaluate_vectors` explains.
@@ -245,6 +259,7 @@ class EvaluationSection:
     group_references: bool = False
     stride: int | None = None
     pseudo_perplexity_rows: int = 32
+    induction_steps: int | None = None
     max_answer_length: int = 30
     similarity: dict[str, str] = field(default_factory=dict)
     analogies: dict[str, str] = field(default_factory=dict)

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from regard.evaluation.metrics import TEXT_METRICS
+from regard.evaluation.yaml_io import read_yaml
 from regard.train.building import training_arguments
 from regard.train.data import load_splits
 from regard.train.evaluate import SETTINGS
@@ -21,7 +22,6 @@ from regard.train.records import METRICS
 from regard.train.run import TOKENIZER
 from regard.train.sections import HOLD_OUT, WORD_VECTORS, WRITING, Recipe, RecipeError
 from regard.train.sweep_values import SEED, as_json, shown
-from regard.train.yaml_io import read_yaml
 
 GENERATION = {f"evaluation.{name}": name for name in SETTINGS}  # these keys change no weights
 LONGEST_NAME = 100  # of a run's folder

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from regard.evaluation.metrics import OF_A_LANGUAGE
-from regard.train.readers import local_file
+from regard.evaluation.readers import local_file
 from regard.train.sections import DENOISING, HOLD_OUT, QUESTION_ANSWERING, WRITING, Recipe, RecipeError
 from regard.train.sweep_cells import Cell
 from regard.train.sweep_values import EXAMPLES, SEED

@@ -7,8 +7,8 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from regard.evaluation.yaml_io import read_yaml
 from regard.train.sections import RecipeError
-from regard.train.yaml_io import read_yaml
 
 SEED = "training.seed"
 EXAMPLES = "data.max_train_examples"

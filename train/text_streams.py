@@ -7,13 +7,13 @@ import numpy as np
 import pyarrow.compute as pc
 from datasets import Dataset, Features, IterableDataset, List, Value
 
+from regard.evaluation.readers import ENDS
 from regard.train.batching import list_lengths
 from regard.train.denoising import SpanCorruption, corrupted_lengths, longest_text
 from regard.train.encoding import IDS, map_rows
 from regard.train.fingerprints import fingerprint
 from regard.train.layouts import Layout, special_affixes
 from regard.train.masking import TokenMasker, mark_inside, mask_tokens, take_marks
-from regard.train.readers import ENDS
 from regard.train.sections import DENOISING, Recipe
 from regard.train.split_reports import SplitReport, targets_of
 

@@ -79,6 +79,7 @@ TASK_OPTIONS: dict[str, dict[str, Any]] = {
     "summarization": {"template": "eos"},
     "question-answering": {"template": "bos-eos"},
     "denoising": {"template": "eos"},
+    "in-context": {"template": "bos"},
 }
 """Keyword arguments of `train_tokenizer` that suit each task."""
 

@@ -156,18 +156,10 @@ def absent(row: Row, found: dict[str, str | None]) -> list[str]:
     return [name for name in row.packages if found[name] is None]
 
 
-def run(row: Row, folders: Path, work: Path, python: str, timeout: float = 600) -> str | None:
-    """Runs a row's script.
-
-    Args:
-        folders: what `make_folders` wrote.
-        work: an empty folder for what the script writes.
-
-    Returns:
-        None if all is right, or the end of what it said.
-    """
-    environment = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "HF_ENDPOINT")}
-    environment |= {
+def environment(work: Path) -> dict[str, str]:
+    """The variables of a script's process: offline, and with its caches in its own folder."""
+    variables = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "HF_ENDPOINT")}
+    variables |= {
         "HF_HOME": str(work / "hf"),
         "HF_MODULES_CACHE": str(work / "hf" / "modules"),
         "HF_DATASETS_CACHE": str(work / "hf" / "datasets"),
@@ -179,12 +171,25 @@ def run(row: Row, folders: Path, work: Path, python: str, timeout: float = 600) 
         "TRL_EXPERIMENTAL_SILENCE": "1",
         "TORCHINDUCTOR_CACHE_DIR": str(work / "inductor"),
     }
-    environment.setdefault("OMP_NUM_THREADS", "1")
+    variables.setdefault("OMP_NUM_THREADS", "1")
+    return variables
+
+
+def run(row: Row, folders: Path, work: Path, python: str, timeout: float = 600) -> str | None:
+    """Runs a row's script.
+
+    Args:
+        folders: what `make_folders` wrote.
+        work: an empty folder for what the script writes.
+
+    Returns:
+        None if all is right, or the end of what it said.
+    """
     try:
         done = subprocess.run(
             [python, str(SCRIPTS / f"use_{row.script}.py"), str(folders.resolve())],
             cwd=work,
-            env=environment,
+            env=environment(work),
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,

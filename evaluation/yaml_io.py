@@ -1,4 +1,4 @@
-"""YAML as a recipe means it.
+"""YAML as a recipe or a task means it.
 
 PyYAML reads version 1.1, where `1e-3` is text, the language code `no` is false, `12:30` is 750 and a key given twice
 loses its first value in silence. Here `1e-3` is a number, `no`, `12:30` and dates are text, keys are text, and a key
@@ -25,6 +25,29 @@ def read_yaml(text: str) -> Any:
         raise ValueError(f"{error.problem}{line}") from error
     except yaml.YAMLError as error:
         raise ValueError(" ".join(str(error).split())) from error
+
+
+def apply_override(values: dict[str, Any], override: str, example: str) -> None:
+    """Lays `key=value` over nested values; a dotted key makes what it goes through.
+
+    Args:
+        example: of the form, for whoever misses it.
+
+    Raises:
+        ValueError: one sentence, where it is not of that form or the value is not YAML.
+    """
+    key, equals, text = override.partition("=")
+    *parents, last = key.strip().split(".")
+    if not equals or not all(part.strip() for part in [*parents, last]):
+        raise ValueError(f"'{override}' is not of the form key=value, such as {example}.")
+    for parent in parents:
+        if not isinstance(values.get(parent), dict):
+            values[parent] = {}  # data.test.mine=my.tsv names the test sets anew where there was one
+        values = values[parent]
+    try:
+        values[last] = read_yaml(text)
+    except ValueError as error:
+        raise ValueError(f"The value in '{override}' is not valid YAML: {error}.") from error
 
 
 def write_yaml(value: Any) -> str:

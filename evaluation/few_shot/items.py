@@ -1,0 +1,73 @@
+"""What is asked of a model: one item of a task, and the door to the generators of items that the package brings."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from importlib import import_module
+from typing import Any
+
+# The name in a task's `data.builtin`, and the function that makes its items: (number, seed, **options) -> list[Item].
+BUILTIN: dict[str, tuple[str, str]] = {
+    "in-context": ("regard.evaluation.in_context.items", "in_context_items"),
+    "minimal-pairs": ("regard.evaluation.minimal_pairs", "minimal_pair_items"),
+}
+
+
+@dataclass(frozen=True)
+class Item:
+    """One question with what may be answered to it.
+
+    Attributes:
+        id: names the item among those of its task; the same text is the same item.
+        fields: what the task's templates read.
+        choices: what may complete the query, one text an option, as they are: what stands between query and choice is
+            the task's `join`. Empty where the model writes freely.
+        answer: the place of the right one among `choices`.
+        references: what a free answer is compared with.
+        contexts: the query of each option, where the options differ in what comes before and `choices` holds the same
+            continuation for all (partial scoring: Trinh and Le 2018, "A Simple Method for Commonsense Reasoning").
+            Empty where all share the task's query.
+        group: what the item is counted under beside the whole, such as the phenomenon of a minimal pair.
+        pool: the item's own examples, where they follow a hidden rule of its own; None where the task has one pool
+            for all. The items in it have no pool.
+    """
+
+    id: str
+    fields: dict[str, Any] = field(default_factory=dict)
+    choices: tuple[str, ...] = ()
+    answer: int | None = None
+    references: tuple[str, ...] = ()
+    contexts: tuple[str, ...] = ()
+    group: str | None = None
+    pool: "tuple[Item, ...] | None" = None
+
+    def __post_init__(self) -> None:
+        if self.answer is not None and not 0 <= self.answer < len(self.choices):
+            raise ValueError(f"Item '{self.id}': answer={self.answer}, but it has {len(self.choices)} choices.")
+        if self.contexts and len(self.contexts) != len(self.choices):
+            raise ValueError(
+                f"Item '{self.id}': {len(self.contexts)} contexts for {len(self.choices)} choices: there must be one "
+                "of each for every option."
+            )
+        if any(not choice for choice in self.choices):
+            raise ValueError(f"Item '{self.id}': a choice is empty, so there is nothing to score.")
+        if self.pool is not None and any(one.pool is not None for one in self.pool):
+            raise ValueError(f"Item '{self.id}': an example of its pool has a pool of its own.")
+
+
+def builtin_items(name: str, number: int | None = None, seed: int = 0, **options: Any) -> list[Item]:
+    """Items that the package makes: the one door from a task's `data.builtin` to the generators.
+
+    Args:
+        name: of the generator, a key of `BUILTIN`.
+        number: how many; None for as many as the generator makes where it is not told.
+        seed: the same seed gives the same items in every process.
+        options: the generator's own, from the task's `data.options`.
+
+    Raises:
+        ValueError: a name that there is no generator of, or what the generator refuses.
+    """
+    if name not in BUILTIN:
+        raise ValueError(f"data.builtin: there is no generator '{name}': it must be one of {', '.join(BUILTIN)}.")
+    module, function = BUILTIN[name]
+    make: Callable[..., list[Item]] = getattr(import_module(module), function)
+    return make(number, seed, **options)

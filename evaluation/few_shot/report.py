@@ -1,0 +1,88 @@
+"""A whole evaluation: a task is asked of a model in a folder or on the Hub, and what came out is written down."""
+
+import dataclasses
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from regard.evaluation.few_shot.picture import plot_few_shot
+from regard.evaluation.few_shot.result import FewShotResult
+from regard.evaluation.few_shot.rows import load_items
+from regard.evaluation.few_shot.run import few_shot, settings_of
+from regard.evaluation.few_shot.task import Task, load_task
+from regard.evaluation.generation import auto_class_name, load_config, load_run
+from regard.evaluation.learning_curves import LearningCurve
+
+LANGUAGE_MODELS = ("AutoModelForCausalLM", "AutoModelForSeq2SeqLM")
+HUB_RUNS = Path("runs", "few-shot")  # where the results of models on the Hub go
+PREFIX = "few-shot-"  # of the files' names
+
+
+def run_few_shot(
+    model: str,
+    task: Task | str,
+    overrides: Sequence[str] = (),
+    output: Path | None = None,
+    *,
+    load: Callable[[str], tuple[Any, Any]] = load_run,
+    limit: int | None = None,
+    batch_size: int = 32,
+    show: Callable[[str], Any] | None = None,
+    beside: Callable[..., LearningCurve] | None = None,
+    **settings: Any,
+) -> tuple[FewShotResult, list[Path]]:
+    """Asks a task of a model and writes `few-shot-<task>.json` and `few-shot-<task>.png`.
+
+    Whatever can be refused is refused before the model is loaded.
+
+    Args:
+        model: a run's folder, or a model's id on the Hub.
+        task: a shipped task's name, a YAML file, or a task that was loaded.
+        overrides: of the task's keys, `key=value`.
+        output: the folder of the files; by default the run's, of a model on the Hub `runs/few-shot/<model>`.
+        load: gives model and tokenizer.
+        limit, batch_size, show, settings: as `few_shot` takes them.
+        beside: gives another learner's line, from the model, the tokenizer and the task, and `data`, `name`,
+            `batch_size`, `show` and the settings by their names.
+
+    Returns:
+        The result, and the files.
+
+    Raises:
+        ValueError: as `few_shot` does; or a model that is no language model.
+    """
+    loaded = task if isinstance(task, Task) else load_task(task, overrides)
+    if not any(settings_of(loaded, **settings).shots) and beside is not None:
+        raise ValueError(f"The task '{loaded.name}' is asked without shots, so no other learner can learn from them.")
+    _check_folder(output)
+    _check_model(model)
+    asked = load_items(loaded, limit)
+    local = Path(model).is_dir()
+    name = Path(model).resolve().name if local else model
+    folder = output or (Path(model) if local else HUB_RUNS / model.replace("/", "-"))
+    more = {"data": asked, "name": name, "batch_size": batch_size, "show": show, **settings}
+    prompted = *load(model), loaded
+    result = few_shot(*prompted, limit=limit, **more)
+    if beside is not None:
+        result = dataclasses.replace(result, beside=[beside(*prompted, **more)])
+    return result, write(result, folder)
+
+
+def write(result: FewShotResult, folder: Path) -> list[Path]:
+    """Writes a result's JSON and picture; each file is complete or not there."""
+    picture = plot_few_shot(result, folder / f"{PREFIX}{result.task}.png")
+    return [result.save(folder / f"{PREFIX}{result.task}.json"), picture]
+
+
+def _check_folder(output: Path | None) -> None:
+    if output is not None and output.exists() and not output.is_dir():
+        raise ValueError(f"--output: '{output}' is a file, and the results go into a folder.")
+
+
+def _check_model(model: str) -> None:
+    config = load_config(model)
+    if auto_class_name(config) not in LANGUAGE_MODELS:
+        raise ValueError(
+            f"'{model}' is a {config.architectures[0]}: few-shot prompting takes a causal language model or an "
+            "encoder-decoder, which give a text a probability after another."
+        )

@@ -1,0 +1,101 @@
+"""The items of a task and the pool that its shots are drawn from: of the Hub, of files, or of a generator."""
+
+import random
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from regard.evaluation.few_shot.items import Item, builtin_items
+from regard.evaluation.few_shot.templates import example_of, item_of, queries_of
+from regard.evaluation.naming import either
+from regard.evaluation.readers import SUFFIXES, read_rows
+
+if TYPE_CHECKING:
+    from regard.evaluation.few_shot.task import Data, Task
+
+
+def load_items(task: "Task", limit: int | None = None) -> tuple[list[Item], list[Item]]:
+    """What is asked, and what the shots are drawn from: the same items, where the task names no other source.
+
+    Items that bring a pool of their own draw from that.
+
+    Args:
+        limit: so many of the items, drawn at random but always the same ones, in their order.
+
+    Raises:
+        ValueError: data that cannot be read, or an item that a template does not fit, in one sentence.
+    """
+    data = task.data
+    if limit is not None and limit < 1:
+        raise ValueError(f"limit={limit} must be at least 1.")
+    items = _items(task, data.split or data.file or data.builtin)
+    if not items:
+        raise ValueError(f"The task '{task.name}' has no items: its data are empty.")
+    pool = items
+    shots = data.shots_split or data.shots_file
+    if shots is not None and shots not in (data.split, data.file):
+        # Rows of two sources with the same number or name are not the same item.
+        pool = _items(task, shots, f"{Path(shots).stem if data.file else shots}/")
+    queries_of(task, items[0])  # so that a template that does not fit is known before a model is loaded
+    if pool and task.takes_shots:
+        example_of(task, pool[0])
+    if limit is not None and limit < len(items):
+        chosen = random.Random("limit").sample(range(len(items)), limit)
+        items = [items[number] for number in sorted(chosen)]
+    return items, pool
+
+
+def source_of(data: "Data") -> dict[str, Any]:
+    """Where the items come from, without naming a folder."""
+    if data.builtin:
+        named = {"builtin": data.builtin, "number": data.number, "seed": data.seed, **data.options}
+    elif data.path:
+        named = {"path": data.path, "name": data.name, "split": data.split, "shots_split": data.shots_split}
+    else:
+        named = {"file": Path(data.file).name, "shots_file": data.shots_file and Path(data.shots_file).name}
+    return {key: value for key, value in named.items() if value is not None}
+
+
+def _items(task: "Task", source: str, prefix: str = "") -> list[Item]:
+    if task.data.builtin:
+        given = builtin_items(task.data.builtin, task.data.number, task.data.seed, **task.data.options)
+        items = [item_of(task, one.fields, number, one) for number, one in enumerate(given)]
+    else:
+        rows = _split(task.data, source) if task.data.path else _file(task, source)
+        items = [item_of(task, row, number, prefix=prefix) for number, row in enumerate(rows)]
+    _check_names(items, task)
+    return items
+
+
+def _check_names(items: Sequence[Item], task: "Task") -> None:
+    seen: set[str] = set()
+    for item in items:
+        if item.id in seen:
+            raise ValueError(f"The task '{task.name}' has two items with the id '{item.id}': each has one of its own.")
+        seen.add(item.id)
+
+
+def _file(task: "Task", name: str) -> Iterator[dict[str, Any]]:
+    path = Path(name).expanduser()
+    if not path.is_file() and task.folder is not None and (task.folder / path).is_file():
+        path = task.folder / path
+    if path.suffix.lower() not in SUFFIXES:
+        raise ValueError(f"data.file: '{name}' is no file of a known kind: its name ends in {either(SUFFIXES)}.")
+    if not path.is_file():
+        raise ValueError(f"The task '{task.name}' reads the file '{name}', and there is none.")
+    for _, row in read_rows(path):
+        yield row
+
+
+def _split(data: "Data", split: str) -> Iterator[dict[str, Any]]:
+    from datasets import load_dataset
+
+    try:
+        return iter(load_dataset(data.path, data.name, split=split))
+    except (OSError, ValueError, RuntimeError) as error:  # no network, no such data set or split, a script inside
+        reason = (str(error).strip() or type(error).__name__).splitlines()[0].rstrip(".")
+        raise ValueError(
+            f"The split '{split}' of the data set '{data.path}' cannot be loaded ({reason}): check the name and the "
+            "network, or give a local file instead, such as --set data.file=validation.jsonl --set "
+            "data.shots_file=train.jsonl."
+        ) from error

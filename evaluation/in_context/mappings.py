@@ -1,0 +1,122 @@
+"""Tasks whose hidden rule maps what is read to something else: ciphers, arithmetic, and classes with labels."""
+
+import random
+
+from regard.evaluation.in_context.base import InContextTask, some_letters
+
+WORDS = {
+    "animals": "horse cow goat sheep wolf bear lion tiger mouse rabbit camel otter",
+    "plants": "oak pine fern rose lily moss ivy birch maple tulip cedar daisy",
+    "food": "bread rice soup cheese butter pasta salad honey apple lemon onion cake",
+    "clothes": "shirt coat hat glove scarf shoe skirt belt sock dress jacket boot",
+    "tools": "hammer saw drill axe shovel rake knife chisel wrench ladder pliers file",
+    "body": "hand foot knee elbow ear nose mouth neck heart bone finger thumb",
+    "weather": "rain snow wind storm fog hail cloud frost sun thunder mist breeze",
+    "music": "drum flute violin piano harp trumpet cello guitar horn banjo tuba organ",
+    "vehicles": "car bus train bike ship truck boat tram plane van sled canoe",
+    "house": "roof door window wall floor stairs attic cellar hall porch kitchen ceiling",
+}
+
+
+class Cipher(InContextTask):
+    """Each letter stands for another, by a mapping of six letters that is the rule: `abca>qxfq`."""
+
+    name = "cipher"
+    letters, length = 6, 4
+
+    def frame(self, chance: random.Random) -> tuple[str, str]:
+        return "".join(sorted(some_letters(self.letters, chance))), "".join(sorted(some_letters(self.letters, chance)))
+
+    def rule(self, frame: tuple[str, str], chance: random.Random) -> str:
+        return "".join(chance.sample(frame[1], self.letters))
+
+    def key(self, frame: tuple[str, str], rule: str) -> str:
+        return f"{frame[0]}>{rule}"
+
+    def input(self, frame: tuple[str, str], chance: random.Random) -> str:
+        return "".join(chance.sample(frame[0], self.length))
+
+    def output(self, frame: tuple[str, str], rule: str, text: str) -> str:
+        return text.translate(str.maketrans(frame[0], rule))
+
+
+class Arithmetic(InContextTask):
+    """A number of two digits, plus a hidden number, modulo another hidden one: by (3, 7), `25>0`."""
+
+    name = "arithmetic"
+    moduli = range(3, 11)
+
+    def frame(self, chance: random.Random) -> None:
+        return None
+
+    def rule(self, frame: None, chance: random.Random) -> tuple[int, int]:
+        return chance.choice([(added, modulus) for modulus in self.moduli for added in range(modulus)])
+
+    def key(self, frame: None, rule: tuple[int, int]) -> str:
+        return f"{rule[0]} {rule[1]}"
+
+    def input(self, frame: None, chance: random.Random) -> str:
+        return str(chance.randrange(10, 60))
+
+    def output(self, frame: None, rule: tuple[int, int], text: str) -> str:
+        added, modulus = rule
+        return str((int(text) + added) % modulus)
+
+
+class WordClasses(InContextTask):
+    """Words of two classes, which no one names, each with a label: `horse>k`, `drum>f`, `wolf>k`.
+
+    Held out are pairs of classes. The rule is which class has which of the two labels.
+    """
+
+    name = "word-classes"
+    choices = 2
+
+    def frame(self, chance: random.Random) -> tuple[str, str, str]:
+        first, second = sorted(chance.sample(sorted(WORDS), 2))
+        return first, second, "".join(sorted(some_letters(2, chance)))
+
+    def rule(self, frame: tuple[str, str, str], chance: random.Random) -> str:
+        return "".join(chance.sample(frame[2], 2))
+
+    def key(self, frame: tuple[str, str, str], rule: str) -> str:
+        return f"{frame[0]} {frame[1]}"
+
+    def input(self, frame: tuple[str, str, str], chance: random.Random) -> str:
+        return chance.choice(WORDS[chance.choice(frame[:2])].split())
+
+    def output(self, frame: tuple[str, str, str], rule: str, text: str) -> str:
+        return rule[0] if text in WORDS[frame[0]].split() else rule[1]
+
+
+class AllOrAny(InContextTask):
+    """Rows of two letters; one label says that all of them are the first letter, another that any is the second.
+
+    With A and B as `m` and `d`, `mmmm>k` and `mmdm>x`. Held out are pairs of letters; the rule is which label
+    has which meaning.
+    """
+
+    name = "all-or-any"
+    choices = 2
+    lengths = range(2, 9)
+
+    def frame(self, chance: random.Random) -> tuple[str, str]:
+        letters = some_letters(4, chance)
+        return letters[:2], "".join(sorted(letters[2:]))
+
+    def rule(self, frame: tuple[str, str], chance: random.Random) -> str:
+        return "".join(chance.sample(frame[1], 2))
+
+    def key(self, frame: tuple[str, str], rule: str) -> str:
+        return frame[0]
+
+    def input(self, frame: tuple[str, str], chance: random.Random) -> str:
+        a, b = frame[0]
+        row = [a] * chance.choice(self.lengths)
+        if chance.random() < 0.5:
+            row = [chance.choice(frame[0]) for _ in row]
+            row[chance.randrange(len(row))] = b
+        return "".join(row)
+
+    def output(self, frame: tuple[str, str], rule: str, text: str) -> str:
+        return rule[0] if set(text) == {frame[0][0]} else rule[1]

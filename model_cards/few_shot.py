@@ -1,0 +1,123 @@
+"""The card's section on few-shot prompting, from the results that lie in the run's folder."""
+
+import dataclasses
+import shlex
+from collections.abc import Sequence
+
+from huggingface_hub import EvalResult
+
+from regard.evaluation.few_shot.result import FewShotResult, Point, read_result
+from regard.evaluation.few_shot.table import NAMES, counts, group_table, how, large, majority_note, shown, spread
+from regard.model_cards.records import Records, with_placeholder
+from regard.model_cards.tables import cell, number, table
+
+FILES = "few-shot-*.json"
+TYPES = {"greedy": "accuracy"}  # of metrics, where the Hub has another name
+
+
+def few_shot_results(records: Records) -> list[FewShotResult]:
+    """The run's results without their prompts, by the names of the tasks.
+
+    Raises:
+        ValueError: a file that cannot be read.
+    """
+    return [dataclasses.replace(read_result(path), records=[]) for path in sorted(records.folder.glob(FILES))]
+
+
+def few_shot_table(results: Sequence[FewShotResult]) -> str:
+    """A row for each task, a column for each number of shots."""
+    numbers = sorted({point.shots for result in results for point in result.points})
+    rows = []
+    for result in results:
+        points = {point.shots: point for point in result.points}
+        last = result.points[-1]
+        low, high = (shown(result.metric, edge) for edge in last.interval)
+        rows.append([
+            result.task,
+            NAMES[result.metric],
+            number(result.items),
+            "" if result.chance is None else shown(result.metric, result.chance),
+            *(_cell(result, points[shots]) if shots in points else "" for shots in numbers),
+            f"{low} to {high}",
+        ])  # fmt: skip
+    head = ["task", "measure", "items", "chance", *(f"{shots} shot{'s' * (shots != 1)}" for shots in numbers)]
+    return table([*head, "95 % of the last"], rows, numbers_from=2)
+
+
+def few_shot_notes(results: Sequence[FewShotResult]) -> str:
+    """Which tasks are at chance, and how each was asked."""
+    lines = []
+    if at_chance := [cell(result.task) for result in results if _is_at_chance(result)]:
+        lines.append(
+            f"**At chance:** {', '.join(at_chance)}. With any number of shots the interval holds what guessing gives."
+        )
+    lines.append("How each was asked:")
+    lines.append(
+        "\n".join(
+            f"- {cell(result.task)}: {' '.join([how(result), *majority_note(result), *counts(result)])}"
+            for result in results
+        )
+    )
+    return "\n\n".join(lines)
+
+
+def few_shot_groups(results: Sequence[FewShotResult]) -> str:
+    """Of tasks whose items are in groups, a table of them."""
+    tables = {result.task: group_table(result) for result in results}
+    return "\n\n".join(f"{cell(task)} by group:\n\n{text}" for task, text in tables.items() if text)
+
+
+def few_shot_commands(results: Sequence[FewShotResult], place: str) -> str:
+    """What measures it again, a line a task."""
+    return "\n".join(_command(result, place) for result in results)
+
+
+def few_shot_eval_results(results: Sequence[FewShotResult]) -> list[EvalResult]:
+    """The same for the metadata."""
+    found = []
+    for result in results:
+        for point in result.points:
+            path = result.data.get("path")
+            found.append(
+                EvalResult(
+                    task_type="text-generation",
+                    dataset_type=path or "unknown",
+                    dataset_name=result.task,
+                    dataset_config=result.data.get("name") if path else result.task,  # tells those of no id apart
+                    dataset_split=result.data.get("split"),
+                    metric_type=TYPES.get(result.metric, result.metric),
+                    metric_name=f"{NAMES[result.metric]}, {point.shots}-shot",
+                    metric_value=round(point.mean, 4),
+                )
+            )
+    return found
+
+
+def _cell(result: FewShotResult, point: Point) -> str:
+    deviation = spread(result.metric, point.deviation)
+    perplexity = "" if point.perplexity is None else f" (perplexity {large(point.perplexity)})"
+    return shown(result.metric, point.mean) + (f" ± {deviation}" if deviation else "") + perplexity
+
+
+def _is_at_chance(result: FewShotResult) -> bool:
+    chance = result.chance
+    return chance is not None and all(point.interval[0] <= chance <= point.interval[1] for point in result.points)
+
+
+def _command(result: FewShotResult, place: str) -> str:
+    settings = result.settings
+    words = ["regard", "few-shot", place, "--task", str(with_placeholder(result.source or result.task))]
+    words += ["--shots", *map(str, settings["shots"])]
+    if max(settings["shots"]):
+        seeds = settings["seeds"]
+        words += ["--seeds", str(len(seeds)) if seeds == list(range(len(seeds))) else ",".join(map(str, seeds))]
+    if result.limit is not None:
+        words += ["--limit", str(result.limit)]
+    if result.measures_choices and settings["normalisation"] != "none":
+        words += ["--normalisation", settings["normalisation"]]
+    words += ["--calibrate"] * settings["calibrate"]
+    if settings["permutations"] > 1:
+        words += ["--permutations", str(settings["permutations"])]
+    for key, value in result.overrides.items():
+        words += ["--set", f"{key}={with_placeholder(value)}"]
+    return shlex.join(words)

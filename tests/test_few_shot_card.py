@@ -1,0 +1,99 @@
+"""What a card says of few-shot prompting, and what of it is published."""
+
+import dataclasses
+import json
+
+import pytest
+
+from regard.evaluation.few_shot.result import FewShotResult, Group, Point, read_result
+from regard.model_cards.card import render_card
+from regard.model_cards.staging import stage
+
+from .tiny_run import make_run
+
+SETTINGS = {
+    "shots": [0, 4], "seeds": [0, 1, 2], "balanced": True, "normalisation": "byte", "calibrate": True,
+    "permutations": 2,
+}  # fmt: skip
+
+
+def _point(shots, mean, deviation, interval, **more):
+    counts = {"prompts": 30, "cut": 0, "dropped": 0, "ties": 0, "unbalanced": 0}
+    return Point(shots, mean, deviation, interval, [[mean]], None, **counts | more)
+
+
+def _result(task, points, **more):
+    values = {"metric": "accuracy", "data": {"file": "films.tsv"}, "items": 1200, "limit": None, "chance": 0.5}
+    values |= {"settings": SETTINGS, "majority": 0.55, "source": task, "interval_kind": "wilson"}
+    record = {"shots": 0, "item": "0", "prompt": "the text of a film", "prediction": 1, "correct": True}
+    about = {"task": task, "model": "tiny", "architecture": "Tiny", "parameters": 7, "points": points}
+    return FewShotResult(**about, **values | more, records=[record])
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    folder = make_run(tmp_path_factory.mktemp("runs"))
+    low = _point(0, 0.51, None, (0.45, 0.57))
+    _result(
+        "films", [low, _point(4, 0.5312, 0.0123, (0.48, 0.58), cut=3, dropped=9)], source=str(folder / "films.yaml"),
+        overrides={"data.file": str(folder / "films.tsv"), "metric": "accuracy"}, limit=1200,
+    ).save(folder / "few-shot-films.json")  # fmt: skip
+    groups = {"agreement": Group(600, 0.9, (0.87, 0.92), 0.5), "reflexives": Group(600, 0.6, (0.56, 0.64), 0.5)}
+    settings = SETTINGS | {
+        "shots": [0],
+        "balanced": False,
+        "normalisation": "none",
+        "calibrate": False,
+        "permutations": 1,
+    }
+    pairs = dataclasses.replace(low, mean=0.75, interval=(0.72, 0.78), groups=groups)
+    _result("pairs", [pairs], settings=settings, majority=None).save(folder / "few-shot-pairs.json")
+    (folder / "few-shot-films.png").write_bytes(b"\x89PNG\r\n\x1a\n" + bytes(100))
+    return folder
+
+
+def test_the_card_has_every_task_with_chance_beside_it(run):
+    card = render_card(run)
+    section = card[card.index("## Few-shot prompting") : card.index("## Samples")]
+    for line in (
+        "| task | measure | items | chance | 0 shots | 4 shots | 95 % of the last |",
+        "| films | accuracy | 1,200 | 50.0% | 51.0% | 53.1% ± 1.2 | 48.0% to 58.0% |",
+        "| pairs | accuracy | 1,200 | 50.0% | 75.0% |  | 72.0% to 78.0% |",
+        "**At chance:** films. With any number of shots the interval holds what guessing gives.",
+        "- films: Accuracy over 1,200 items, drawn at random; the shots are drawn, balanced by label, by 3 seeds; "
+        "normalisation of choices: byte, calibrated. Always the most frequent label: 55.0%. At 4 shots 3 of 30 "
+        "prompts had no room for all: 9 shots were left out, and 3.7 were shown in the mean.",
+        "| reflexives | 600 | 60.0% | 56.0% to 64.0% | 50.0% |",
+        "![A few-shot task's metric by the number of examples in the prompt](few-shot-films.png)",
+        "regard few-shot runs/tiny --task PATH/tiny/films.yaml --shots 0 4 --seeds 3 --limit 1200 --normalisation "
+        "byte --calibrate --permutations 2 --set data.file=PATH/tiny/films.tsv --set metric=accuracy",
+        "regard few-shot runs/tiny --task pairs --shots 0\n",
+    ):
+        assert line in section
+    assert "name: accuracy, 4-shot" in card
+    assert str(run) not in card
+
+
+def test_the_prompts_are_not_published(run, tmp_path):
+    """They are the texts of a data set: what is sent renders the same section."""
+    staged = stage(run, tmp_path / "staged")
+    sent = json.loads((tmp_path / "staged" / "few-shot-films.json").read_text())
+    assert "records" not in sent
+    assert sent["overrides"]["data.file"] == "PATH/tiny/films.tsv"
+    assert "few-shot-films.json: the prompts, which are the data set's texts, stay here." in staged.notes
+    assert (
+        read_result(tmp_path / "staged" / "few-shot-films.json").points
+        == read_result(run / "few-shot-films.json").points
+    )
+    assert render_card(tmp_path / "staged").count("| films | accuracy | 1,200 |") == 1
+
+
+def test_a_run_without_results_has_no_section(tmp_path):
+    assert "Few-shot" not in render_card(make_run(tmp_path))
+
+
+def test_a_broken_result_is_named(tmp_path):
+    folder = make_run(tmp_path)
+    (folder / "few-shot-films.json").write_text("{}")
+    with pytest.raises(ValueError, match="few-shot-films.json' is no result that `regard few-shot` wrote"):
+        render_card(folder)

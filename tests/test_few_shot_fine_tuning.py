@@ -1,0 +1,280 @@
+"""Fine-tuning on the examples of a prompt, beside prompting (Option A and Option B of the lectures).
+
+What a step does is compared with the library's own loss and with the scorer; what memory is, with sizes that can be
+counted.
+"""
+
+import copy
+import json
+import math
+
+import pytest
+import torch
+from torch import nn
+
+from regard.evaluation.few_shot.items import Item
+from regard.evaluation.few_shot.rows import load_items
+from regard.evaluation.few_shot.run import few_shot
+from regard.evaluation.few_shot.scoring import Request, score
+from regard.evaluation.few_shot.task import load_task
+from regard.modeling import (
+    TransformerConfig,
+    TransformerDecoderConfig,
+    TransformerDecoderForCausalLM,
+    TransformerForConditionalGeneration,
+)
+from regard.train import few_shot_fine_tuning as fine_tuning
+from regard.train import few_shot_options
+from regard.train.few_shot_fine_tuning import DEFAULT, Learner, Schedule, folds
+from regard.train.few_shot_options import fine_tune_and_score, options_table
+from regard.train.tensor_memory import peak_memory
+from regard.train.tokenization import train_tokenizer
+
+SIZES = {"pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2, "initializer_range": 0.3}
+WORDS = ["red", "green", "blue", "dark", "light", "warm", "cold", "old", "new", "good", "bad", "loud"]
+TOKENIZER = train_tokenizer([f"{a} {b}: yes\n{a}>{b}\nno" for a in WORDS for b in WORDS], "char", 64, template="none")
+TASK = """
+name: always-yes
+data: {file: rows.jsonl}
+description: "Say yes.\\n"
+query: "{{ text }}:"
+choices: {labels: ["no", "yes"]}
+answer: "{{ label }}"
+"""
+
+
+@pytest.fixture
+def task(tmp_path):
+    """Whose right answer is always the second label."""
+    rows = [{"text": f"{a} {b}", "label": 1} for a in WORDS[:4] for b in WORDS[4:8]]
+    (tmp_path / "rows.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+    (tmp_path / "task.yaml").write_text(TASK)
+    return load_task(tmp_path / "task.yaml")
+
+
+@pytest.fixture
+def short(monkeypatch):
+    """Fewer schedules to settle on."""
+    monkeypatch.setattr(fine_tuning, "RATES", (1e-4, 1e-2))
+    monkeypatch.setattr(fine_tuning, "STEPS", (1, 8))
+    monkeypatch.setattr(fine_tuning, "DRAWS", 1)
+
+
+def decoder(seed=0):
+    torch.manual_seed(seed)
+    config = TransformerDecoderConfig(
+        vocab_size=len(TOKENIZER), hidden_size=16, num_attention_heads=2, intermediate_size=32, num_hidden_layers=1,
+        position_embedding_type="rotary", dropout=0.1, **SIZES,
+    )  # fmt: skip
+    return TransformerDecoderForCausalLM(config).train()
+
+
+def encoder_decoder():
+    torch.manual_seed(0)
+    config = TransformerConfig(
+        vocab_size=len(TOKENIZER), hidden_size=16, num_attention_heads=2, intermediate_size=32, encoder_layers=1,
+        decoder_layers=1, dropout=0.0, decoder_start_token_id=1, **SIZES,
+    )  # fmt: skip
+    return TransformerForConditionalGeneration(config)
+
+
+def weights_of(model):
+    return torch.cat([weight.detach().flatten() for weight in model.parameters()])
+
+
+@pytest.mark.parametrize("make", [decoder, encoder_decoder])
+@pytest.mark.parametrize("batch_size", [1, 3, 32])
+def test_the_loss_is_what_the_scorer_measures(task, make, batch_size):
+    model = make().eval()
+    shots = load_items(task)[0][:5]
+    learner = Learner(model, TOKENIZER, task, batch_size)
+    requests = [Request(f"Say yes.\n{shot.fields['text']}:", " yes") for shot in shots]
+    scores = score(model, TOKENIZER, requests)
+    expected = -sum(one.log_probability for one in scores) / sum(one.tokens for one in scores)
+    assert learner._loss(learner._rows(shots)) == pytest.approx(expected, abs=1e-5)
+
+
+def test_a_step_is_the_librarys_loss_and_torchs_adamw(task):
+    """A single example by hand: labels of -100 where the prompt is, the model's own loss, one step."""
+    model, shot = decoder().eval(), load_items(task)[0][0]
+    prompt = TOKENIZER("Say yes.\nred light:")["input_ids"]
+    whole = TOKENIZER("Say yes.\nred light: yes")["input_ids"]
+    byhand = copy.deepcopy(model)
+    optimizer = torch.optim.AdamW(byhand.parameters(), lr=1e-3, weight_decay=0.0)
+    for _ in range(2):
+        labels = torch.tensor([[-100] * len(prompt) + whole[len(prompt) :]])
+        byhand(input_ids=torch.tensor([whole]), labels=labels).loss.backward()
+        nn.utils.clip_grad_norm_(byhand.parameters(), 1.0)
+        optimizer.step()
+        optimizer.zero_grad()
+    learner = Learner(model, TOKENIZER, task)
+    learner.learn([shot], Schedule(1e-3, 2))
+    assert shot.fields["text"] == "red light"
+    torch.testing.assert_close(weights_of(learner.model), weights_of(byhand), rtol=1e-4, atol=1e-5)
+
+
+def test_every_learning_begins_anew_and_the_model_stays_as_it_is(task):
+    model = decoder()
+    before = weights_of(model)
+    shots = load_items(task)[0][:4]
+    learner = Learner(model, TOKENIZER, task)
+    learner.learn(shots, Schedule(1e-2, 3))
+    first = weights_of(learner.model)
+    learner.learn(shots[2:], Schedule(1e-2, 3))
+    assert not torch.equal(weights_of(learner.model), first)
+    learner.learn(shots, Schedule(1e-2, 3))
+    assert torch.equal(weights_of(learner.model), first)
+    learner.forget()
+    assert torch.equal(weights_of(learner.model), before)
+    assert torch.equal(weights_of(model), before)
+    assert model.training
+
+
+def test_a_text_that_is_written_is_learnt_with_its_end(task):
+    generated = load_task("translation-en-de")
+    item = Item("0", {"en": "red", "de": "rot"}, references=("rot",))
+    learner = Learner(decoder(), TOKENIZER, generated)
+    assert learner._request(item) == Request("English: red\nGerman:", " rot\n")
+    learner = Learner(encoder_decoder(), TOKENIZER, generated)
+    assert learner._request(item) == Request("English: red\nGerman:", " rot")
+
+
+def test_partial_scoring_learns_the_right_sentence():
+    item = Item("0", {}, choices=(" is red.", " is red."), answer=1, contexts=("The sun", "The rose"))
+    learner = Learner(decoder(), TOKENIZER, load_task("winogrande"))
+    assert learner._request(item) == Request("The rose", " is red.")
+
+
+@pytest.mark.parametrize(("number", "held"), [(1, []), (2, [1, 1]), (5, [2, 3]), (16, [8, 8])])
+def test_each_example_is_held_out_once(number, held):
+    cut = list(folds(range(number)))
+    assert sorted(len(part) for _, part in cut) == sorted(held)
+    assert [one for _, part in cut for one in part] == (list(range(number)) if number > 1 else [])
+    assert all(sorted([*learnt, *part]) == list(range(number)) for learnt, part in cut)
+
+
+def test_the_schedule_is_the_best_on_what_is_held_out(task, short):
+    """Where all examples have the same answer, what helps one helps the others: the fastest and longest is best."""
+    shots = load_items(task)[0][:4]
+    learner = Learner(decoder(), TOKENIZER, task)
+    assert learner.settle([shots]) == Schedule(1e-2, 8)
+    assert learner.settle([shots[:1], shots[1:2]]) == DEFAULT
+
+
+def test_a_schedule_that_diverges_is_never_the_best(task, monkeypatch):
+    monkeypatch.setattr(fine_tuning, "STEPS", (1, 2, 4))
+    learner = Learner(decoder(), TOKENIZER, task)
+    losses = iter([math.nan, 3.0, 2.0, *[math.nan] * 100])
+    monkeypatch.setattr(learner, "_loss", lambda rows: next(losses))
+    monkeypatch.setattr(fine_tuning, "folds", lambda rows: [(rows[:1], rows[1:])])
+    assert learner.settle([load_items(task)[0][:2]]) == Schedule(1e-5, 4)
+
+
+def test_both_ways_stand_beside_each_other(task, tmp_path, short):
+    model = decoder()
+    data = load_items(task)
+    result = fine_tune_and_score(model, TOKENIZER, task, shots=(0, 2, 4), seeds=2, data=data, name="tiny")
+    assert [point.shots for point in result.points] == [2, 4]
+    prompted = few_shot(model, TOKENIZER, task, shots=(2, 4), seeds=2)
+    for point, by_prompt in zip(result.points, prompted.points, strict=True):
+        assert point.prompting.values == by_prompt.by_seed  # the same shots, items and scorer
+        assert point.copies == 1 + point.shots  # a copy for most items, and one for each that is an example itself
+        assert min(point.fine_tuning.memory, point.prompting.memory) > sum(w.nbytes for w in model.parameters())
+        assert min(point.fine_tuning.seconds, point.prompting.seconds) > 0
+    # After 8 fast steps that all say yes, and untrained: the labels have been learnt from four examples.
+    assert result.points[-1].fine_tuning.values == [1.0, 1.0]
+    assert len(result.predictions) == 2 * 2 * len(data[0])
+    curve = result.curve()
+    assert (curve.name, curve.numbers) == ("fine-tuned on the same examples (16 items)", [2, 4])
+    assert curve.values == [point.fine_tuning.values for point in result.points]
+    saved = json.loads(result.save(tmp_path / "options.json").read_text())
+    assert saved["points"][1]["schedule"] == {"learning_rate": 1e-2, "steps": 8}
+    text = options_table(result)
+    assert "## always-yes, tiny: fine-tuning or prompting" in text
+    assert "| 4 | 100.0% ± 0.0 |" in text
+    assert "| rate 0.01, 8 steps, in " in text
+
+
+def test_no_item_is_among_the_examples_that_its_copy_learnt(task, monkeypatch):
+    learnt = []
+    asked = []
+    monkeypatch.setattr(Learner, "learn", lambda self, shots, schedule: learnt.append({shot.id for shot in shots}))
+    monkeypatch.setattr(Learner, "settle", lambda self, draws: DEFAULT)
+
+    def answer(task, items, pool, settings, reader, show=None):
+        if settings.shots == (0,):
+            asked.append(([item.id for item in items], learnt[-1]))
+        return [{"item": item.id, "prediction": 1, "correct": True} for item in items]
+
+    monkeypatch.setattr(few_shot_options, "ask", answer)
+    monkeypatch.setattr(few_shot_options, "peak_memory", lambda model, work: 0)
+    fine_tune_and_score(decoder(), TOKENIZER, task, shots=(3,), seeds=3)
+    assert len(asked) > 3
+    assert all(not set(items) & shown for items, shown in asked)
+    assert all(len(shown) == 3 for _, shown in asked)
+
+
+def test_items_with_rules_of_their_own_have_copies_of_their_own(short):
+    swapping = load_task("swapping", ["data.number=6"])
+    result = fine_tune_and_score(decoder(), TOKENIZER, swapping, shots=(1, 2), seeds=1, items=3)
+    assert result.items == 3
+    assert [point.copies for point in result.points] == [3.0, 3.0]
+    assert result.points[0].schedule == DEFAULT
+    assert {one["item"] for one in result.predictions} == {f"swapping-test-0-{place}" for place in (0, 2, 4)}
+
+
+@pytest.mark.parametrize(
+    ("settings", "sentence"), [({"shots": (0,)}, "one example at least"), ({"items": 0}, "items=0 must be at least 1")]
+)
+def test_what_cannot_be_is_refused(task, settings, sentence):
+    with pytest.raises(ValueError, match=sentence):
+        fine_tune_and_score(decoder(), TOKENIZER, task, **settings)
+
+
+def test_memory_is_that_of_the_tensors_held_at_once():
+    """A matrix of 4 MB: two results of that size and a third in place of a fourth, on top of the weights."""
+    model = nn.Linear(1000, 1000, bias=False)
+
+    def work():
+        first, second = torch.zeros(1000, 1000), torch.ones(1000, 1000)
+        third = first + second
+        del third
+        fourth = first * second
+        fourth.add_(1)  # in place
+        return fourth.view(-1)  # no memory of its own
+
+    assert peak_memory(model, work) == 4 * 4_000_000
+
+
+def test_training_holds_gradients_and_both_moments():
+    """Weights, gradients and AdamW's two moments of each weight at least."""
+    model = nn.Linear(1000, 1000, bias=False)
+    optimizer = torch.optim.AdamW(model.parameters(), foreach=False)
+
+    def step():
+        model(torch.ones(2, 1000)).sum().backward()
+        optimizer.step()
+
+    assert 4 * 4_000_000 <= peak_memory(model, step) <= 7 * 4_000_000
+    assert peak_memory(model, lambda: model(torch.ones(2, 1000))) < 4_100_000
+
+
+def test_the_command_draws_the_line_and_prints_the_table(task, tmp_path, short):
+    from typer.testing import CliRunner
+
+    from regard.cli import app
+
+    folder = tmp_path / "tiny"
+    decoder().save_pretrained(folder)
+    TOKENIZER.save_pretrained(folder)
+    call = ["few-shot", str(folder), "--task", str(tmp_path / "task.yaml"), "--shots", "0", "2", "--seeds", "1"]
+    result = CliRunner().invoke(app, [*call, "--fine-tune", "--fine-tune-items", "5"])
+    assert result.exit_code == 0, result.output
+    assert "## always-yes, tiny: fine-tuning or prompting" in result.output
+    saved = json.loads((folder / "few-shot-always-yes.json").read_text())
+    compared = json.loads((folder / "fine-tuning-always-yes.json").read_text())
+    (curve,) = saved["beside"]
+    assert (curve["name"], curve["numbers"]) == ("fine-tuned on the same examples (5 items)", [2])
+    assert curve["values"] == [compared["points"][0]["fine_tuning"]["values"]]
+    with pytest.raises(ValueError, match="--fine-tune-items goes with --fine-tune"):
+        CliRunner().invoke(app, [*call, "--fine-tune-items", "5"], catch_exceptions=False)

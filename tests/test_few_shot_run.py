@@ -1,0 +1,407 @@
+"""Few-shot prompting as a whole: with stubs of known log-probabilities, and with a tiny model from the command on."""
+
+import json
+import math
+import os
+
+import pytest
+import torch
+from transformers import GPT2Config, GPT2LMHeadModel
+from typer.testing import CliRunner
+
+from regard.evaluation.few_shot.items import Item
+from regard.evaluation.few_shot.picture import plot_few_shot
+from regard.evaluation.few_shot.prompts import ModelRoom
+from regard.evaluation.few_shot.report import run_few_shot
+from regard.evaluation.few_shot.result import collect, read_result
+from regard.evaluation.few_shot.rules import NORMALISATIONS, predict, values
+from regard.evaluation.few_shot.run import ask, few_shot, settings_of
+from regard.evaluation.few_shot.scoring import Score
+from regard.evaluation.few_shot.table import table
+from regard.evaluation.few_shot.task import Choices, Data, Generation, Task, load_task
+from regard.evaluation.few_shot.templates import item_of
+from regard.evaluation.learning_curves import LearningCurve
+from regard.modeling import TransformerConfig, TransformerForConditionalGeneration
+from regard.train.tokenization import train_tokenizer
+
+ABOUT = {"model": "stub", "architecture": "Stub", "parameters": 0, "data": {}, "limit": None}
+LABELS = ["bad", "good"]
+
+
+class Stub:
+    """A model that reads `limit` words; `likely` gives the log-probability of a completion after a prompt."""
+
+    def __init__(self, likely=None, limit=None, answer=None):
+        self.likely, self.limit, self.answer, self.asked = likely, limit, answer, []
+        self.room = self
+
+    def needs(self, pairs):
+        return max(len((prompt + (completion or "")).split()) for prompt, completion in pairs)
+
+    def score(self, requests):
+        self.asked += requests
+        return [Score(self.likely(one.prompt, one.choice), len(one.choice.split()), False) for one in requests]
+
+    def write(self, prompts):
+        return [self.answer(prompt) for prompt in prompts]
+
+
+def _task(**more):
+    more = {"choices": Choices(labels=LABELS), "metric": "accuracy"} | more
+    return Task("t", Data(file="x.tsv"), "Q: {{ q }}\nA:", answer="{{ label }}", **more)
+
+
+def _items(task, number, **more):
+    return [item_of(task, {"q": f"text {i}", "label": i % 2, **more}, i) for i in range(number)]
+
+
+def _run(task, items, pool, reader, **settings):
+    settings = settings_of(task, **settings)
+    return collect(task, items, settings, ask(task, items, pool, settings, reader), ABOUT)
+
+
+def test_prompts_and_scores_are_exactly_these():
+    """Three items, one shot each; "good" is twice as likely after a prompt that says "good"."""
+    task = _task(description="Judge.\n\n", separator="\n--\n")
+    items = _items(task, 3)
+    stub = Stub(lambda prompt, choice: math.log(0.6 if (choice == " good") == (" good\n" in prompt) else 0.3))
+    result = _run(task, items, items, stub, shots=[0, 1], seeds=1, balanced=False)
+    first, *_ = [record for record in result.records if record["shots"] == 1]
+    shown = items[int(first["shown"][0])]
+    assert shown.id != "0"
+    answer = LABELS[shown.answer]
+    assert first["prompt"] == f"Judge.\n\nQ: {shown.fields['q']}\nA: {answer}\n--\nQ: text 0\nA:"
+    assert [one["log_probability"] for one in first["choices"]] == [
+        pytest.approx(math.log(0.6 if answer == label else 0.3)) for label in LABELS
+    ]
+    assert (first["prediction"], first["correct"]) == (shown.answer, shown.answer == 0)
+    zero = [record for record in result.records if record["shots"] == 0]
+    assert [(one["seed"], one["order"], one["prompt"]) for one in zero] == [
+        (None, None, f"Judge.\n\nQ: text {i}\nA:") for i in range(3)
+    ]
+    assert result.point(0).mean == pytest.approx(2 / 3)  # always "bad", which is right of texts 0 and 2
+    assert (result.chance, result.majority) == (0.5, pytest.approx(2 / 3))
+    assert {one.choice for one in stub.asked if one.prompt == ""} == {" bad", " good"}  # unconditional, once
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_no_prompt_holds_its_own_question_twice(seed):
+    """A test set alone, of three, with two shots: cases are what other packages got wrong."""
+    task = _task()
+    items = _items(task, 3)
+    result = _run(task, items, items, Stub(lambda *_: 0.0), shots=[2], seeds=[seed])
+    for record in result.records:
+        assert record["prompt"].count(f"text {record['item']}\n") == 1
+        assert len(record["shown"]) == 2
+
+
+def test_more_shots_than_the_pool_has_are_refused_before_anything_is_asked():
+    task, stub = _task(), Stub(lambda *_: 0.0)
+    items = _items(task, 3)
+    with pytest.raises(ValueError, match="shots=3: the pool has 2 examples beside the item '0'"):
+        _run(task, items, items, stub, shots=[0, 3])
+    assert not stub.asked
+
+
+def test_whole_shots_are_left_out_where_there_is_no_room():
+    """A shot takes 5 words (Q: text 1 A: bad), the description 1, query and choice 5: in 17 words there is room for
+    two shots, and for all in 26. The shots nearest to the query stay."""
+    task = _task(description="Judge.\n")
+    items = _items(task, 6)
+    cut = _run(task, items, items, Stub(lambda *_: 0.0, limit=17), shots=[2, 4], seeds=3)
+    whole = _run(task, items, items, Stub(lambda *_: 0.0, limit=26), shots=[4], seeds=3)
+    assert (cut.point(2).cut, cut.point(4).cut, cut.point(4).dropped) == (0, 18, 36)
+    assert (whole.point(4).cut, whole.point(4).dropped) == (0, 0)
+    four = [record for record in cut.records if record["shots"] == 4]
+    for short, full in zip(four, whole.records, strict=True):
+        assert short["shown"] == full["shown"][2:]
+        assert full["prompt"].removeprefix("Judge.\n").endswith(short["prompt"].removeprefix("Judge.\n"))
+        assert short["prompt"].startswith("Judge.\nQ: ")
+    assert "At 4 shots 18 of 18 prompts had no room for all: 36 shots were left out, and 2 were" in table(cut)
+    with pytest.raises(
+        ValueError, match="The item '0' takes 6 tokens without any shot, and the model reads 5: shorten"
+    ):
+        _run(task, items, items, Stub(lambda *_: 0.0, limit=5), shots=[1])
+
+
+def _last_label_wins(prompt, choice):
+    """Prefers the label that was shown last, else "good"."""
+    shown = prompt.rpartition("\nA: ")[2].split() if "\nA: " in prompt else ["good"]
+    return math.log(0.8 if choice.strip() == shown[0] else 0.2)
+
+
+def test_all_orders_are_shown_and_their_spread_is_reported():
+    """Of two shots with two labels both orders: a model that repeats the last label takes one label in one order and
+    the other in the other. Of 4 items, all "good", it has all right and then none: mean 1/2, sample deviation √½."""
+    task = _task()
+    items = [item_of(task, {"q": f"asked {i}", "label": 1}, i) for i in range(4)]
+    result = _run(task, items, _items(task, 6), Stub(_last_label_wins), shots=[0, 2], seeds=3, permutations=5)
+    point = result.point(2)
+    assert (point.mean, point.deviation, point.order_deviation) == (0.5, 0.0, pytest.approx(math.sqrt(0.5)))
+    assert all(sorted(orders) == [0.0, 1.0] for orders in point.values)
+    assert (point.prompts, result.point(0).prompts, result.point(0).order_deviation) == (24, 4, None)
+    assert "| 2 | 50.0% | 0.0 | 15.0% to 85.0% | 70.7 | 0.0% to 100.0% |" in table(result)
+
+
+def test_calibration_takes_the_preference_away():
+    """Such a model says the same of "N/A" as of any text: calibrated, it has no favourite left."""
+    task = _task()
+    items = _items(task, 4)
+    stub = Stub(_last_label_wins)
+    result = _run(task, items, _items(task, 6, more=1), stub, shots=[2], seeds=2, calibrate=True)
+    for record in result.records:
+        assert [one["value"] for one in record["choices"]] == [0.0, 0.0]
+        assert record["tied"]
+    assert sum("Q: N/A\nA:" in one.prompt for one in stub.asked) > 0
+    assert "8 of 8 prompts have several best choices, of which one was drawn" in table(result)
+
+
+def test_of_partial_scoring_the_continuation_is_scored_after_each_context():
+    contexts = ["{{ x }} {{ one }}", "{{ x }} {{ two }}"]
+    task = Task(
+        "t", Data(file="x"), choices=Choices(contexts=contexts, continuation="falls."), answer="1", metric="accuracy"
+    )
+    item = item_of(task, {"x": "Since the", "one": "case", "two": "cup"}, 0)
+    stub = Stub(lambda prompt, choice: -1.0 if prompt.endswith("cup") else -2.0)
+    (record,) = _run(task, [item], [], stub, shots=[0]).records
+    assert [(one["prompt"], one["text"], one["log_probability"]) for one in record["choices"]] == [
+        ("Since the case", "falls.", -2.0),
+        ("Since the cup", "falls.", -1.0),
+    ]
+    assert record["correct"]
+    assert {one.choice for one in stub.asked} == {" falls."}
+    with pytest.raises(ValueError, match="so 'unconditional' says nothing"):
+        settings_of(task, normalisation="unconditional")
+
+
+def test_minimal_pairs_are_whole_texts_counted_by_group():
+    task = Task(
+        "t", Data(file="x"), choices=Choices(templates=["{{ a }}", "{{ b }}"]), answer="0", metric="accuracy",
+        group="{{ g }}",
+    )  # fmt: skip
+    rows = [("They go.", "They goes.", "verb"), ("A cup.", "A cups.", "noun"), ("An ox.", "An oxes.", "noun")]
+    items = [item_of(task, {"a": a, "b": b, "g": g}, i) for i, (a, b, g) in enumerate(rows)]
+    stub = Stub(lambda prompt, choice: -float(len(choice)) if choice != "An ox." else -9.0)
+    result = _run(task, items, items, stub, shots=[0])
+    assert {(one.prompt, one.choice) for one in stub.asked} == {("", text) for row in rows for text in row[:2]}
+    groups = result.point(0).groups
+    assert {name: (group.items, group.mean) for name, group in groups.items()} == {"verb": (1, 1.0), "noun": (2, 0.5)}
+    assert "| noun | 2 | 50.0% | 9.5% to 90.5% | 50.0% |" in table(result)
+    with pytest.raises(ValueError, match="compares whole texts without a prompt, so shots=1 cannot be"):
+        settings_of(task, shots=[0, 1])
+
+
+def test_items_with_a_rule_of_their_own_draw_from_their_own_examples():
+    task = Task("t", Data(builtin="minimal-pairs"), "{{ x }}>", join="", separator=";", metric="accuracy")
+
+    def item(name, rule, pool=None):
+        return Item(name, {"x": name}, tuple(sorted({rule(name), name})), 0 if rule(name) < name else 1, pool=pool)
+
+    upper = tuple(item(text, str.upper) for text in ("ab", "cd", "ef", "q"))
+    twice = tuple(item(text, lambda one: one * 2) for text in ("ab", "cd", "ef", "q"))
+    items = [item("q", str.upper, upper), Item("r", {"x": "r"}, ("R", "rr"), 1, pool=twice)]
+    result = _run(task, items, [], Stub(lambda *_: 0.0), shots=[3], seeds=2)
+    for record in result.records:
+        *shots, query = record["prompt"].split(";")
+        assert query == f"{record['item']}>"
+        rule = (lambda text: text.upper()) if record["item"] == "q" else (lambda text: text * 2)
+        assert all(shot == f"{shot.partition('>')[0]}>{rule(shot.partition('>')[0])}" for shot in shots)
+        assert len(set(shots)) == 3
+        assert "q>Q" not in shots
+    with pytest.raises(ValueError, match="shots=4: the pool has 3 examples beside the item 'q'"):
+        _run(task, items, [], Stub(lambda *_: 0.0), shots=[4])
+
+
+def test_free_answers_are_compared_without_white_space_around_them():
+    task = Task(
+        "t", Data(file="x"), "Q: {{ q }}\nA:", answer=["{{ a }}", "{{ b }}"], generation=Generation(["\n"]),
+        metric="exact_match",
+    )  # fmt: skip
+    items = [item_of(task, {"q": q, "a": a, "b": b}, i) for i, (q, a, b) in enumerate(["1ab", "2cd", "3ef"])]
+    answers = {"1": " a", "2": " d ", "3": " efg"}
+    stub = Stub(answer=lambda prompt: answers[prompt[-4]])
+    result = _run(task, items, items, stub, shots=[0, 1], seeds=2)
+    assert [(one["prediction"], one["references"], one["correct"]) for one in result.records[:3]] == [
+        ("a", ["a", "b"], True),
+        ("d", ["c", "d"], True),
+        ("efg", ["e", "f"], False),
+    ]
+    assert result.records[3]["prompt"].count("Q: ") == 2
+    assert (result.metric, result.chance, result.point(1).mean) == ("exact_match", None, pytest.approx(2 / 3))
+    for setting in ({"normalisation": "byte"}, {"calibrate": True}):
+        with pytest.raises(ValueError, match=f"{next(iter(setting))}: "):
+            settings_of(task, **setting)
+
+
+def test_what_would_be_written_is_counted_and_its_perplexity():
+    """Of two items one is the likeliest at every token. e to the mean of 1 and 3 is the perplexity."""
+    task = Task("t", Data(file="x"), "{{ q }}", choices=Choices(templates=["{{ a }}"]), answer="0", metric="greedy")
+    items = [item_of(task, {"q": f"{i} is", "a": "so"}, i) for i in range(2)]
+
+    class Greedy(Stub):
+        def score(self, requests):
+            return [Score(-1.0, 1, True) if one.prompt[0] == "0" else Score(-3.0, 1, False) for one in requests]
+
+    point = _run(task, items, items, Greedy(), shots=[0]).point(0)
+    assert (point.mean, point.perplexity) == (0.5, pytest.approx(math.exp(2)))
+
+
+# --- a tiny model, and the files -------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    """A GPT-2 of the library's with random weights and sixty-four positions, saved, with data beside it."""
+    folder = tmp_path_factory.mktemp("few shot")
+    texts = [
+        f"Review: the film number {i} is {'fine' if i % 2 else 'poor'}\nOpinion: positive negative" for i in range(40)
+    ]
+    tokenizer = train_tokenizer(texts, "byte-bpe", 300, min_frequency=1, max_length=64, template="none")
+    torch.manual_seed(0)
+    ids = {"bos_token_id": tokenizer.bos_token_id, "eos_token_id": tokenizer.eos_token_id}
+    sizes = {"vocab_size": len(tokenizer), "n_positions": 64, "n_embd": 16, "n_layer": 2, "n_head": 2}
+    model = GPT2LMHeadModel(GPT2Config(**sizes, initializer_range=0.4, **ids)).eval()
+    model.save_pretrained(folder / "tiny")
+    tokenizer.save_pretrained(folder / "tiny")
+    rows = [f"film {i} is {'fine' if i % 2 else 'poor'}{' and long' * (i % 3)}\t{i % 2}" for i in range(24)]
+    (folder / "films.tsv").write_text("\n".join(["sentence\tlabel", *rows]))
+    (folder / "films.yaml").write_text(
+        'data: {file: films.tsv}\nquery: "Review: {{ sentence }}\\nOpinion:"\n'
+        'choices: {labels: [negative, positive]}\nanswer: "{{ label }}"\n'
+    )
+    return folder, model, tokenizer
+
+
+def test_the_batch_size_is_a_matter_of_speed(run):
+    folder, model, tokenizer = run
+    results = [
+        few_shot(model, tokenizer, folder / "films.yaml", shots=[0, 2, 4], seeds=2, batch_size=size)
+        for size in (1, 2, 7)
+    ]
+    for other in results[1:]:
+        for one, same in zip(results[0].records, other.records, strict=True):
+            assert one["prompt"] == same["prompt"]
+            assert one["prediction"] == same["prediction"]
+            for left, right in zip(one["choices"], same["choices"], strict=True):
+                assert left["log_probability"] == pytest.approx(right["log_probability"], abs=1e-4)
+    assert results[0].point(4).dropped == results[1].point(4).dropped > 0
+
+
+def test_what_is_asked_fits_into_the_models_positions(run):
+    """The tokens of prompt and choice, of which the last is not read, beside the limit."""
+    folder, model, tokenizer = run
+    room = ModelRoom(model, tokenizer)
+    assert room.limit == 64
+    text = "Review: the film number 7 is fine\nOpinion:" * 4
+    pairs = [(text, " positive"), (text, " negative")]
+    assert room.needs(pairs) == max(len(tokenizer(text + c, add_special_tokens=False).input_ids) for _, c in pairs) - 1
+    assert ModelRoom(model, tokenizer, new_tokens=5).needs([(text, None)]) == len(tokenizer(text).input_ids) + 4
+
+
+def test_an_encoder_decoder_reads_the_shots_and_writes_the_answer(run):
+    """The same prompts; white space between prompt and choice is neither's, since the decoder begins a text."""
+    folder, _, tokenizer = run
+    ids = {key: getattr(tokenizer, key) for key in ("pad_token_id", "bos_token_id", "eos_token_id")}
+    torch.manual_seed(0)
+    sizes = {"vocab_size": len(tokenizer), "hidden_size": 16, "num_attention_heads": 2, "intermediate_size": 32}
+    model = TransformerForConditionalGeneration(
+        TransformerConfig(**sizes, **ids, encoder_layers=1, decoder_layers=1, decoder_start_token_id=1)
+    ).eval()
+    result = few_shot(model, tokenizer, folder / "films.yaml", shots=[0, 1], seeds=1, limit=3)
+    record = result.records[-1]
+    source = tokenizer(record["prompt"], return_tensors="pt")
+    for choice in record["choices"]:
+        target = tokenizer(choice["text"], add_special_tokens=False).input_ids
+        logits = model(**source, decoder_input_ids=torch.tensor([[1, *target[:-1]]])).logits[0].log_softmax(-1)
+        alone = sum(logits[place, token].item() for place, token in enumerate(target))
+        assert choice["log_probability"] == pytest.approx(alone, abs=1e-4)
+    writes = ["choices=null", 'generation={stop: ["e"], max_new_tokens: 3}', "metric=exact_match"]
+    written = few_shot(model, tokenizer, load_task(folder / "films.yaml", writes), shots=[0], limit=3)
+    assert all("e" not in one["prediction"] and "Review" not in one["prediction"] for one in written.records)
+
+
+def test_every_normalisation_can_be_computed_from_the_file(run, tmp_path):
+    folder, model, tokenizer = run
+    result = few_shot(model, tokenizer, folder / "films.yaml", shots=[0, 1], seeds=2, calibrate=True)
+    read = read_result(result.save(tmp_path / "r.json"))
+    assert read == result
+    for rule in NORMALISATIONS:
+        for calibrate in (False, True):
+            settings = {"shots": [0, 1], "seeds": 2, "normalisation": rule, "calibrate": calibrate}
+            again = few_shot(model, tokenizer, folder / "films.yaml", **settings)
+            for kept, one in zip(read.records, again.records, strict=True):
+                worth = values(kept["choices"], rule, calibrate)
+                assert worth == [pytest.approx(choice["value"], abs=1e-5) for choice in one["choices"]]
+                assert predict(worth, kept["item"]) == one["prediction"]
+    with pytest.raises(ValueError, match="is no result that `regard few-shot` wrote"):
+        read_result(folder / "tiny" / "config.json")
+
+
+def test_the_command_takes_the_numbers_as_they_are_written(run, monkeypatch):
+    from regard.cli import app
+
+    folder, *_ = run
+    monkeypatch.chdir(folder)
+    words = "few-shot tiny --task films.yaml --shots 0 1 2 4 --seeds 2 --limit 6 --normalisation token --json"
+    done = CliRunner().invoke(app, words.split(), catch_exceptions=False)
+    summary = json.loads(done.stdout)
+    assert summary["settings"] == {
+        "shots": [0, 1, 2, 4], "seeds": [0, 1], "balanced": True, "normalisation": "token", "calibrate": False,
+        "permutations": 1,
+    }  # fmt: skip
+    assert (summary["items"], summary["model"], summary["data"]) == (6, "tiny", {"file": "films.tsv"})
+    assert sorted(os.path.basename(file) for file in summary["files"]) == ["few-shot-films.json", "few-shot-films.png"]
+    kept = json.loads((folder / "tiny" / "few-shot-films.json").read_text())
+    assert len(kept.pop("records")) == 6 * (1 + 2 + 2 + 2)
+    assert kept == {key: value for key, value in summary.items() if key != "files"}
+    assert str(folder) not in json.dumps(kept)
+    assert not [file for file in (folder / "tiny").iterdir() if file.name.startswith(".")]
+    for written in ("--shots 0,2 --seeds 3,5", "--shots=0 2 --seeds=3 5", "--shots 0 --shots 2 --seeds 3 --seeds 5"):
+        words = f"few-shot --task films.yaml {written} --limit 2 --json --output out tiny"
+        done = CliRunner().invoke(app, words.split(), catch_exceptions=False)
+        settings = json.loads(done.stdout)["settings"]
+        assert (settings["shots"], settings["seeds"]) == ([0, 2], [3, 5])
+
+
+def test_what_cannot_be_is_refused_before_the_model_is_read(run, monkeypatch):
+    folder, *_ = run
+    monkeypatch.chdir(folder)
+
+    def load(path):
+        raise AssertionError("the model was loaded")
+
+    calls = {
+        "There is no task 'films'": ("tiny", "films", {}),
+        "normalisation: 'chars' is not known": ("tiny", "films.yaml", {"normalisation": "chars"}),
+        "seeds=.0, 0. must be at least one, and no seed twice": ("tiny", "films.yaml", {"seeds": [0, 0]}),
+        "There is no folder './none'": ("./none", "films.yaml", {}),
+        "balanced: the task 'films' has no labels": (
+            "tiny", "films.yaml", {"balanced": True, "overrides": ["choices={templates: [x, y]}"]}
+        ),
+    }  # fmt: skip
+    for message, (model, task, settings) in calls.items():
+        with pytest.raises(ValueError, match=message):
+            run_few_shot(model, task, load=load, **settings)
+
+
+def test_a_model_that_is_no_language_model_is_refused(tmp_path, run):
+    from regard.modeling import TransformerEncoderConfig
+
+    folder, *_ = run
+    config = TransformerEncoderConfig(architectures=["TransformerEncoderForMaskedLM"])
+    config.save_pretrained(tmp_path)
+    with pytest.raises(ValueError, match="is a TransformerEncoderForMaskedLM: few-shot prompting takes a causal"):
+        run_few_shot(str(tmp_path), str(folder / "films.yaml"))
+
+
+def test_the_picture_is_whole_and_the_same_each_time(run, tmp_path):
+    folder, model, tokenizer = run
+    result = few_shot(model, tokenizer, folder / "films.yaml", shots=[0, 1, 2], seeds=3, limit=5, name="tiny_$model$")
+    result.beside.append(LearningCurve("fine-tuned on the same examples", [1, 2], [[0.5, 0.6], [0.7, 0.9]]))
+    assert "| fine-tuned on the same examples |" in table(result)
+    assert "80.0% ± 14.1 |" in table(result)
+    paths = [plot_few_shot(result, tmp_path / name, others=[result]) for name in ("a.svg", "b.svg")]
+    assert paths[0].read_bytes() == paths[1].read_bytes()
+    assert read_result(result.save(tmp_path / "r.json")).beside == result.beside
+    with pytest.raises(ValueError, match="must end in .png or .svg"):
+        plot_few_shot(result, tmp_path / "a.gif")

@@ -1,0 +1,227 @@
+"""Task files: what is read, what is rendered, and a sentence for everything that is broken."""
+
+import json
+import logging
+
+import pytest
+
+from regard.evaluation.few_shot.items import Item
+from regard.evaluation.few_shot.rows import load_items, source_of
+from regard.evaluation.few_shot.task import list_tasks, load_task
+from regard.evaluation.few_shot.templates import content_free_query, example_of, item_of, queries_of
+
+TASK = """
+data: {file: asked.jsonl, shots_file: shown.jsonl}
+query: "Q: {{ question }}\\nA:"
+choices: {labels: [no, yes]}
+answer: "{{ label }}"
+"""
+ROWS = [{"question": f"Is {i} even?", "label": int(i % 2 == 0)} for i in range(10)]
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for name, rows in {"asked": ROWS[:4], "shown": ROWS[4:]}.items():
+        (tmp_path / f"{name}.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+    (tmp_path / "task.yaml").write_text(TASK)
+    return tmp_path
+
+
+def _task(folder, text=TASK, *overrides):
+    (folder / "task.yaml").write_text(text)
+    return load_task(folder / "task.yaml", overrides)
+
+
+def test_a_row_becomes_an_item_and_a_shot(folder):
+    task = load_task("task.yaml")
+    items, pool = load_items(task)
+    assert (task.name, task.metric, task.labels, task.takes_shots) == ("task", "accuracy", ["no", "yes"], True)
+    assert items[0] == Item("0", ROWS[0], ("no", "yes"), 1)
+    assert [one.id for one in pool] == [f"shown/{i}" for i in range(6)]  # row 0 there is no row 0 here
+    assert queries_of(task, items[0]) == ("Q: Is 0 even?\nA:",)
+    assert example_of(task, pool[1]) == "Q: Is 5 even?\nA: no"
+    assert content_free_query(task, items[0]) == "Q: N/A\nA:"
+    assert source_of(task.data) == {"file": "asked.jsonl", "shots_file": "shown.jsonl"}
+
+
+def test_data_lie_where_the_command_runs_or_beside_the_task(folder, monkeypatch, tmp_path_factory):
+    monkeypatch.chdir(tmp_path_factory.mktemp("elsewhere"))
+    assert len(load_items(load_task(folder / "task.yaml"))[0]) == 4
+
+
+def test_a_limit_draws_the_same_items_each_time(folder):
+    items, pool = load_items(_task(folder, TASK, "data.file=shown.jsonl"), limit=3)
+    assert [one.id for one in items] == [
+        one.id for one in load_items(load_task("task.yaml", ["data.file=shown.jsonl"]), 3)[0]
+    ]
+    assert len({one.id for one in items}) == 3
+    assert len(pool) == 6  # shots may be any other
+
+
+def test_a_file_takes_the_place_of_the_hubs_data_set(folder, caplog):
+    text = TASK.replace(
+        "{file: asked.jsonl, shots_file: shown.jsonl}", "{path: user/set, split: test, shots_split: train}"
+    )
+    task = _task(folder, text, "data.file=asked.jsonl", "data.shots_file=shown.jsonl")
+    assert (task.data.path, task.data.split, task.data.shots_split) == (None, None, None)
+    assert not caplog.messages
+    with caplog.at_level(logging.WARNING):
+        items, pool = load_items(_task(folder, text, "data.file=asked.jsonl"))
+    assert items == pool
+    assert "so the shots come from that file too, never the item that is asked" in caplog.text
+
+
+def test_a_data_set_that_cannot_be_reached_is_one_sentence(folder, monkeypatch):
+    """In the place of the network: what `datasets` raises without one."""
+    import datasets
+
+    def unreachable(*_args, **_settings):
+        raise ConnectionError("Couldn't reach 'user/set' on the Hub (LocalEntryNotFoundError)\nmore lines")
+
+    monkeypatch.setattr(datasets, "load_dataset", unreachable)
+    task = _task(folder, TASK.replace("{file: asked.jsonl, shots_file: shown.jsonl}", "{path: user/set, split: test}"))
+    with pytest.raises(ValueError, match=r"^The split 'test' of the data set 'user/set' cannot be loaded \(Couldn't"):
+        load_items(task)
+
+
+def test_choices_come_from_a_field_templates_or_contexts(folder):
+    rows = {
+        "field": ('choices: {field: options.text}\nanswer: "{{ options.label.index(key) }}"', {
+            "options": {"text": ["2", "4", "6"], "label": ["A", "B", "C"]}, "key": "C", "question": "3 + 3?",
+        }, (("2", "4", "6"), 2, ())),
+        "templates": ('choices: {templates: ["{{ one }}", "{{ two }}."]}\nanswer: "{{ two }}."', {
+            "one": "a", "two": "b", "question": "Which?",
+        }, (("a", "b."), 1, ())),
+    }  # fmt: skip
+    for more, row, (choices, answer, contexts) in rows.values():
+        task = _task(folder, f'data: {{file: asked.jsonl}}\nquery: "{{{{ question }}}}"\n{more}')
+        item = item_of(task, row, 0)
+        assert (item.choices, item.answer, item.contexts) == (choices, answer, contexts)
+        assert example_of(task, item) == f"{row['question']} {choices[answer]}"
+
+
+def test_of_partial_scoring_the_contexts_differ_and_the_rest_is_the_same(folder):
+    task = _task(
+        folder,
+        'data: {file: asked.jsonl}\nanswer: "{{ key }}"\nchoices:\n  contexts: ["{{ before }}{{ one }}", '
+        '"{{ before }}{{ two }}"]\n  continuation: "{{ after }}"',
+    )
+    item = item_of(task, {"before": "The trophy is too big for the case, since the ", "one": "trophy", "two": "case",
+                          "after": "is small.", "key": 1}, 0)  # fmt: skip
+    assert item.choices == ("is small.", "is small.")
+    assert queries_of(task, item)[1] == "The trophy is too big for the case, since the case"
+    assert example_of(task, item) == "The trophy is too big for the case, since the case is small."
+    assert task.is_partial
+    assert task.takes_shots
+
+
+def test_a_free_answer_may_have_several_right_texts(folder):
+    text = 'data: {file: asked.jsonl}\nquery: "{{ q }}"\ngeneration: {stop: ["\\n", "Q:"]}\n'
+    assert _task(folder, f'{text}answer: "{{{{ a }}}}"').metric == "exact_match"
+    item = item_of(_task(folder, f'{text}answer: ["{{{{ a }}}}", "{{{{ b }}}}"]'), {"q": "?", "a": "1", "b": "one"}, 0)
+    assert (item.references, item.choices, item.answer) == (("1", "one"), (), None)
+    assert item_of(_task(folder, f"{text}answer: {{field: all}}"), {"q": "?", "all": ["x", "y"]}, 0).references == (
+        "x",
+        "y",
+    )
+
+
+def test_an_empty_query_compares_whole_texts(folder):
+    task = _task(
+        folder,
+        'data: {file: asked.jsonl}\nquery: ""\nchoices: {templates: ["{{ good }}", "{{ bad }}"]}\nanswer: "0"\n'
+        'group: "{{ phenomenon }}"',
+    )
+    item = item_of(task, {"good": "The cats sleep.", "bad": "The cats sleeps.", "phenomenon": "agreement"}, 0)
+    assert (item.choices, item.answer, item.group) == (("The cats sleep.", "The cats sleeps."), 0, "agreement")
+    assert not task.takes_shots
+
+
+def test_the_items_of_a_generator_keep_their_parts(folder):
+    task = _task(folder, "data: {builtin: minimal-pairs}\nquery: ''")
+    shot = Item("s", {"x": "ab"}, ("ba", "ab"), 0)
+    given = Item("i", {"x": "cd"}, ("dc", "cd"), 0, (), (), "swap", (shot,))
+    assert item_of(task, given.fields, 0, given) == given
+    letters = _task(folder, "data: {builtin: minimal-pairs}\nquery: '{{ x }}>'\njoin: ''\nseparator: \"\\n\"")
+    assert example_of(letters, shot) == "ab>ba"
+
+
+BROKEN = {
+    "an unknown key": (TASK + "quary: x", r"there is no key 'quary': did you mean 'query'\?"),
+    "an unknown key of data": (TASK, r"there is no key 'data.splitt': did you mean 'data.split'\?", "data.splitt=dev"),
+    "no data": ("query: x", "data is missing"),
+    "data of two kinds": (TASK, "data: one of 'path', 'file' or 'builtin' says where the items come from, but "
+                          "there are path and file", "data.path=user/set", "data.file=asked.jsonl"),
+    "keys of another kind": (TASK, "data.number goes with data.builtin, not with data.file", "data.number=3"),
+    "no split": (TASK, "data.split is missing", "data.path=user/set"),
+    "no such generator": (TASK, "there is no generator 'minimal-pair': did you mean 'minimal-pairs'",
+                          "data.builtin=minimal-pair"),
+    "true as a label": (TASK, r"choices.labels: \[True, False\] is not a list of texts \(true and false are texts in",
+                        "choices.labels=[true, false]"),
+    "one label": (TASK, r"choices.labels: \['x'\] must be at least 2 texts", "choices.labels=[x]"),
+    "a label twice": (TASK, "must be texts that differ", "choices.labels=[x, x]"),
+    "two kinds of choices": (TASK, "choices: one of 'labels', 'field', 'templates' or 'contexts' says what they are, "
+                             "but there are labels and field", "choices.field=options"),
+    "a continuation alone": (TASK, "choices.continuation is the same text after each of choices.contexts",
+                             "choices.continuation=x"),
+    "choices and writing": (TASK, "choices and generation exclude each other", "generation.max_new_tokens=3"),
+    "neither": (TASK.replace("choices: {labels: [no, yes]}", ""), "choices or generation is missing"),
+    "no answer": (TASK.replace('answer: "{{ label }}"', ""), "answer is missing"),
+    "no query": (TASK.replace("query", "description"), "query is missing"),
+    "a broken template": (TASK, r"query: '\{\{ question' is not a Jinja template", 'query="{{ question"'),
+    "an unknown metric": (TASK, "metric: 'acuracy' is not known: did you mean 'accuracy'", "metric=acuracy"),
+    "a metric of texts": (TASK, "metric: 'bleu' does not fit choices, which take 'accuracy'", "metric=bleu"),
+    "a metric of labels": (TASK, "metric: 'f1' counts labels, and takes choices.labels",
+                           "metric=f1", "choices={field: question}"),
+    "an empty stop": (TASK.replace("choices: {labels: [no, yes]}", 'generation: {stop: [""]}'),
+                      "generation.stop holds an empty text"),
+    "a name with a slash": (TASK, "name: 'a/b' must be letters, digits", "name=a/b"),
+    "not YAML": ("query: [", "is not valid YAML"),
+    "a list": ("- query", "is not a list of keys such as 'data:' and 'query:'"),
+    "an override without a value": (TASK, "'data.file' is not of the form key=value, such as data.file=my.jsonl",
+                                    "data.file"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", BROKEN)
+def test_a_broken_task_is_refused_in_one_sentence(folder, name):
+    text, message, *overrides = BROKEN[name]
+    with pytest.raises(ValueError, match=message) as caught:
+        _task(folder, text, *overrides)
+    assert "\n" not in str(caught.value)
+
+
+BROKEN_DATA = {
+    "a field that is not there": ('query="{{ qestion }}"', "query of the item '0': 'qestion' is undefined; the fields "
+                                  "are question, label"),
+    "an answer that is no choice": ('answer="maybe"', "answer of the item '0': 'maybe' is none of the choices no, "),
+    "an answer beyond the choices": ('answer="-1"', "answer of the item '0': -1 is no place among its 2 choices"),
+    "a file that is not there": ("data.file=nowhere.jsonl", "reads the file 'nowhere.jsonl', and there is none"),
+    "a file of another kind": ("data.file=asked.pkl", "'asked.pkl' is no file of a known kind: its name ends in '"),
+    "the same name twice": ('id="same"', "has two items with the id 'same': each has one of its own"),
+    "a choice without text": ('choices={templates: ["", "x"]}', "a choice is empty, so there is nothing to score"),
+    "a method that changes things": ('query="{{ question.__class__ }}"', "query of the item '0'"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", BROKEN_DATA)
+def test_broken_data_are_refused_in_one_sentence(folder, name):
+    override, message = BROKEN_DATA[name]
+    task = _task(folder, TASK, override)
+    with pytest.raises(ValueError, match=message) as caught:
+        load_items(task)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_task_that_is_not_there_names_the_nearest(folder):
+    with pytest.raises(ValueError, match="There is no task file 'none.yaml'"):
+        load_task("none.yaml")
+    with pytest.raises(ValueError, match="There is no task 'no-such-task-at-all': it is a .yaml file"):
+        load_task("no-such-task-at-all")
+
+
+@pytest.mark.parametrize("name", list_tasks())
+def test_shipped_tasks_are_whole(name):
+    task = load_task(name)
+    assert task.name == name

@@ -1,0 +1,145 @@
+"""In-context tasks: rules as the issue describes them, held-out rules, chance without examples, and the same in any
+process. Expected answers are worked out by hand from the rules' definitions."""
+
+import random
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from regard.evaluation.few_shot.items import builtin_items
+from regard.evaluation.in_context import CHARACTERS, IN_CONTEXT_TASKS, draw_examples, items
+from regard.evaluation.in_context.repeats import LONGEST, SHORTEST, make_repeats
+from regard.evaluation.in_context.rules import SHARES, split_of
+from regard.evaluation.in_context.scoring import answers_right, at_a_glance, exact_match_by_examples
+
+TASKS = sorted(IN_CONTEXT_TASKS)
+
+
+@pytest.mark.parametrize(
+    ("name", "frame", "rule", "text", "answer"),
+    [
+        ("swapping", 4, (2, 1, 0, 3), "abcd", "cbad"),  # the lectures' example
+        ("copying", (3, 4), (0, 1, 2, 0), "abc", "abca"),
+        ("induction", None, (1, 2), "rewaxkmqta", "xk"),
+        ("induction", None, (-1, 3), "rewaxkmqta", "wm"),
+        ("lookup", "bkmz", ("b", "k"), "k3b7z1m9", "73"),
+        ("cipher", ("abcdef", "qxfghj"), "qxfghj", "abca", "qxfq"),
+        ("arithmetic", None, (3, 7), "25", "0"),
+        ("word-classes", ("animals", "music", "fk"), "kf", "wolf", "k"),
+        ("word-classes", ("animals", "music", "fk"), "kf", "drum", "f"),
+        ("all-or-any", ("md", "kx"), "kx", "mmmm", "k"),
+        ("all-or-any", ("md", "kx"), "kx", "mmdm", "x"),
+        ("all-or-any", ("md", "kx"), "kx", "dd", "x"),
+    ],
+)
+def test_the_rules_say_what_they_say(name, frame, rule, text, answer):
+    assert IN_CONTEXT_TASKS[name].output(frame, rule, text) == answer
+
+
+@pytest.mark.parametrize("name", TASKS)
+def test_examples_are_a_function_of_seed_and_index(name):
+    drawn = [draw_examples(name, "train", 3, index, number=8) for index in range(6)]
+    assert drawn == [draw_examples(name, "train", 3, index, number=8) for index in range(6)]
+    assert drawn != [draw_examples(name, "train", 4, index, number=8) for index in range(6)]
+    assert len({tuple(examples) for examples in drawn}) == 6
+    for examples in drawn:
+        assert len({example.input for example in examples}) == 8  # each with another input
+        assert set("".join(example.text for example in examples)) <= set(CHARACTERS)
+    text = "".join(example.text for example in draw_examples(name, "test", 0, 0, characters=100))
+    assert len(text) >= 100
+    assert text.endswith("\n")
+
+
+def test_other_processes_draw_the_same():
+    code = (
+        "from regard.evaluation.in_context import *\n"
+        "print([draw_examples(n, 'test', 1, 2, number=3) for n in sorted(IN_CONTEXT_TASKS)])\n"
+        "print(items('swapping', 2, seed=5))"
+    )
+    for hash_seed in ("1", "2"):
+        said = subprocess.run(
+            [sys.executable, "-c", code], env={"PYTHONHASHSEED": hash_seed}, capture_output=True, text=True, check=True
+        ).stdout
+        examples, made = said.splitlines()
+        assert examples == str([draw_examples(name, "test", 1, 2, number=3) for name in TASKS])
+        assert made == str(items("swapping", 2, seed=5))
+
+
+@pytest.mark.parametrize("name", TASKS)
+def test_rules_are_held_out(name):
+    """By their keys: no rule of one split is one of another, and each has about its share of those that come."""
+    task, keys = IN_CONTEXT_TASKS[name], {}
+    for split in SHARES:
+        chance = random.Random(f"{name}{split}")
+        keys[split] = {task.key(*task.draw(split, chance)) for _ in range(150)}
+        assert {split_of(name, key) for key in keys[split]} == {split}
+    assert not keys["train"] & (keys["validation"] | keys["test"])
+    assert not keys["validation"] & keys["test"]
+    parts = [split_of(name, str(number)) for number in range(4000)]
+    for split, share in SHARES.items():
+        assert parts.count(split) / 4000 == pytest.approx(share, abs=0.03)
+
+
+@pytest.mark.parametrize("name", TASKS)
+def test_without_an_example_every_choice_is_as_likely(name):
+    """The right answer's place among the sorted choices says nothing; a guess by any fixed rule is right once in so
+    many times as there are choices (within four standard errors)."""
+    number, task = 400, IN_CONTEXT_TASKS[name]
+    made = items(name, number, seed=1, pool=1)
+    right = np.array([sorted(item.choices).index(item.choices[item.answer]) for item in made])
+    wanted, error = 1 / task.choices, (1 / task.choices * (1 - 1 / task.choices) / number) ** 0.5
+    for place in range(task.choices):
+        assert (right == place).mean() == pytest.approx(wanted, abs=4 * error)
+
+
+@pytest.mark.parametrize("name", TASKS)
+def test_items_bring_examples_of_their_own_rule(name):
+    for item in items(name, 10, seed=2):
+        assert len(item.choices) == len(set(item.choices)) == IN_CONTEXT_TASKS[name].choices
+        assert item.references == (item.choices[item.answer],) == (item.fields["output"],)
+        assert len(item.pool) == 24
+        assert all(shot.fields["input"] != item.fields["input"] for shot in item.pool)
+        assert len({one.id for one in (item, *item.pool)}) == 25
+    assert items(name, 3, seed=2) == items(name, 10, seed=2)[:3]
+
+
+def test_what_cannot_be_drawn_is_refused():
+    with pytest.raises(ValueError, match="did you mean 'swapping'"):
+        items("swaping", 1)
+    with pytest.raises(ValueError, match="split='dev' is no split of rules"):
+        items("swapping", 1, split="dev")
+    with pytest.raises(ValueError, match="number=0 is less than 1"):
+        items("swapping", 0)
+    with pytest.raises(ValueError, match="either number or characters"):
+        draw_examples("swapping", "train", 0, 0)
+
+
+def test_the_door_of_few_shot_tasks_opens():
+    assert builtin_items("in-context", 2, 7, task="lookup") == items("lookup", 2, 7)
+
+
+def test_answers_are_scored_whole():
+    """By hand: two answers of two tokens; the second one's last token is wrong in the second row."""
+    labels = np.array([-100, -100, 5, 6, -100, -100, 7, 8])
+    good = np.array([0, 5, 6, 0, 0, 7, 8, 0])  # what follows each position
+    bad = np.array([0, 5, 6, 0, 0, 7, 9, 0])
+    assert answers_right(good, labels) == [True, True]
+    assert answers_right(bad, labels) == [True, False]
+    assert answers_right(bad[:2], labels[:2]) == []
+    measures = exact_match_by_examples([good, bad, good], [labels] * 3, ["a", "a", "b"])
+    assert measures["by_task"] == {"a": [1.0, 0.5], "b": [1.0, 1.0]}
+    assert measures["exact_match_0"] == 1.0
+    assert measures["exact_match_1"] == 0.75  # the mean of the tasks
+    assert "exact_match_2" not in measures
+    assert at_a_glance(measures, 1) == {"exact_match_0": 1.0, "exact_match_1": 0.75, "a_1": 0.5, "b_1": 1.0}
+
+
+def test_repeats_come_twice():
+    rows = make_repeats("validation")
+    assert rows == make_repeats("validation")
+    for row in rows:
+        half = len(row["text"]) // 2
+        assert row["text"][:half] == row["text"][half:]
+        assert SHORTEST <= half <= LONGEST

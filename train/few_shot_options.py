@@ -1,0 +1,291 @@
+"""Two ways to use the same k examples, beside each other: fine-tuning on them (Option A), or showing them (Option B).
+
+Both answer the same items with the same scorer. Fine-tuned, a fresh copy of the model learns the examples and is asked
+without any; prompted, the model stays as it is and reads them each time. Where the items have hidden rules of their
+own, each item is a task of its own: a copy learns from its examples and answers this item alone.
+"""
+
+import dataclasses
+import time
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from transformers import PreTrainedModel, PreTrainedTokenizerBase
+
+from regard.evaluation.few_shot.items import Item
+from regard.evaluation.few_shot.measures import statistics, value
+from regard.evaluation.few_shot.rows import load_items
+from regard.evaluation.few_shot.run import ModelReader, Settings, ask, draw, settings_of
+from regard.evaluation.few_shot.table import NAMES, shown, spread
+from regard.evaluation.few_shot.task import Task
+from regard.evaluation.few_shot.templates import Texts
+from regard.evaluation.files import json_text, replacing
+from regard.evaluation.learning_curves import LearningCurve
+from regard.train.few_shot_fine_tuning import Learner, Schedule
+from regard.train.tensor_memory import peak_memory
+
+NAME = "fine-tuned on the same examples"
+ITEMS = 50  # that are fine-tuned for, where each has a rule of its own
+FORMAT = "regard-few-shot-options-1"
+
+Records = list[dict[str, Any]]
+
+
+@dataclass(frozen=True)
+class Option:
+    """What a way came to.
+
+    Attributes:
+        values: the metric of each seed.
+        seconds: of a seed, the mean: learning from the examples, if that is done, and answering all items.
+        memory: bytes at once, at most, as `peak_memory` counts them.
+    """
+
+    values: list[float]
+    seconds: float
+    memory: int
+
+    @property
+    def mean(self) -> float:
+        return float(np.mean(self.values))
+
+    @property
+    def deviation(self) -> float | None:
+        """Of the seeds, over n - 1; None for one."""
+        return float(np.std(self.values, ddof=1)) if len(self.values) > 1 else None
+
+
+@dataclass(frozen=True)
+class OptionsPoint:
+    """Both ways with so many examples.
+
+    Attributes:
+        schedule: how the copies were fine-tuned, as it was settled without the items.
+        settling_seconds: what that took, once for all seeds; in no option's seconds.
+        copies: how many were fine-tuned for a seed, the mean.
+    """
+
+    shots: int
+    prompting: Option
+    fine_tuning: Option
+    schedule: Schedule
+    settling_seconds: float
+    copies: float
+
+
+@dataclass(frozen=True)
+class OptionsResult:
+    """A task's comparison. predictions: one for each item, seed and number of examples, of the fine-tuned copies."""
+
+    task: str
+    metric: str
+    model: str
+    items: int
+    seeds: list[int]
+    points: list[OptionsPoint]
+    predictions: Records = field(default_factory=list)
+
+    def curve(self) -> LearningCurve:
+        """Fine-tuning by the number of examples, for the picture of few-shot prompting."""
+        name = f"{NAME} ({self.items:,} items)"
+        return LearningCurve(name, [p.shots for p in self.points], [p.fine_tuning.values for p in self.points])
+
+    def save(self, path: str | Path) -> Path:
+        """Writes JSON; the file is complete or not there."""
+        with replacing(path) as partial:
+            partial.write_text(json_text({"format": FORMAT} | asdict(self)), encoding="utf-8")
+        return Path(path)
+
+
+def fine_tune_and_score(
+    model: PreTrainedModel,
+    tokenizer: PreTrainedTokenizerBase,
+    task: Task,
+    *,
+    shots: Sequence[int] | None = None,
+    seeds: int | Sequence[int] = 5,
+    balanced: bool | None = None,
+    normalisation: str = "none",
+    calibrate: bool = False,
+    items: int | None = None,
+    batch_size: int = 32,
+    name: str | None = None,
+    data: tuple[Sequence[Item], Sequence[Item]] | None = None,
+    show: Callable[[str], Any] | None = None,
+) -> OptionsResult:
+    """Fine-tunes on the examples that prompting shows, and does both.
+
+    Args:
+        model: a causal language model or an encoder-decoder; it is not changed.
+        shots: numbers of examples, by default those of `few_shot`; 0 is left out, since nothing is learnt from it.
+        seeds, balanced, normalisation, calibrate, batch_size, name, data, show: as `few_shot` takes them.
+        items: so many of them, evenly over the list; by default all, or `ITEMS` where each has a rule of its own.
+
+    Raises:
+        ValueError: as `few_shot` does; no number of examples above 0; less than one item.
+    """
+    if items is not None and items < 1:
+        raise ValueError(f"items={items} must be at least 1.")
+    settings = settings_of(task, shots, seeds, balanced, normalisation, calibrate)
+    numbers = tuple(number for number in settings.shots if number)
+    if not numbers:
+        raise ValueError(f"shots={list(settings.shots)}: fine-tuning takes one example at least.")
+    every, pool = load_items(task) if data is None else data
+    if items is None and any(item.pool is not None for item in every):
+        items = ITEMS
+    asked = every if items is None or items >= len(every) else _evenly(every, items)
+    both = _Both(model, tokenizer, task, asked, pool, dataclasses.replace(settings, shots=numbers), batch_size)
+    points = []
+    for number in numbers:
+        if show is not None:
+            show(f"fine-tuning on {number} example{'s' if number > 1 else ''} ({len(points) + 1} of {len(numbers)})")
+        points.append(both.point(number))
+    return OptionsResult(
+        task=task.name,
+        metric=task.metric,
+        model=name or type(model).__name__,
+        items=len(asked),
+        seeds=list(settings.seeds),
+        points=points,
+        predictions=both.predictions,
+    )
+
+
+class _Both:
+    """A model and its copy, with the items that both answer."""
+
+    def __init__(
+        self,
+        model: PreTrainedModel,
+        tokenizer: PreTrainedTokenizerBase,
+        task: Task,
+        items: Sequence[Item],
+        pool: Sequence[Item],
+        settings: Settings,
+        batch_size: int,
+    ) -> None:
+        self.task, self.items, self.pool, self.settings = task, items, pool, settings
+        self.learner = Learner(model, tokenizer, task, batch_size)
+        self.prompted = ModelReader(model, tokenizer, task, batch_size)
+        self.tuned = ModelReader(self.learner.model, tokenizer, task, batch_size)
+        self.without = dataclasses.replace(settings, shots=(0,), seeds=(0,), permutations=1)
+        self.drawn = draw(Texts(task), items, pool, settings)
+        self.predictions: Records = []
+        self.batch_size = batch_size
+
+    def point(self, number: int) -> OptionsPoint:
+        groups = {seed: self._groups(number, seed) for seed in self.settings.seeds}
+        draws = _draws(list(groups.values()))
+        start = time.perf_counter()
+        schedule = self.learner.settle(draws)
+        settled = time.perf_counter() - start
+        few = dataclasses.replace(schedule, steps=min(schedule.steps, 2))  # the second has all that later ones have
+        learning = peak_memory(self.learner.model, lambda: self.learner.learn(draws[0], few))
+        tuned = [self._fine_tuned(number, seed, groups[seed], schedule) for seed in self.settings.seeds]
+        shown = [self._shown(number, seed) for seed in self.settings.seeds]
+        return OptionsPoint(
+            shots=number,
+            prompting=_option(shown, peak_memory(self.learner.first, lambda: self._ask_some(number))),
+            fine_tuning=_option(tuned, max(learning, peak_memory(self.learner.model, lambda: self._ask_some(0)))),
+            schedule=schedule,
+            settling_seconds=settled,
+            copies=float(np.mean([len(several) for several in groups.values()])),
+        )
+
+    def _groups(self, number: int, seed: int) -> list[tuple[tuple[Item, ...], list[int]]]:
+        """Sets of examples with the places of the items that have them. Most items share theirs, where all have one
+        pool; an item that is among the examples itself has another one in its place."""
+        groups: dict[tuple[str, ...], tuple[tuple[Item, ...], list[int]]] = {}
+        for place, one in enumerate(self.drawn[number, seed]):
+            key = tuple(shot.id for shot in one.shots)
+            groups.setdefault(key, (one.shots, []))[1].append(place)
+        return list(groups.values())
+
+    def _fine_tuned(
+        self, number: int, seed: int, groups: list[tuple[tuple[Item, ...], list[int]]], schedule: Schedule
+    ) -> tuple[float, float]:
+        """The metric of a seed, and its seconds."""
+        start = time.perf_counter()
+        records: Records = [{}] * len(self.items)
+        for shots, places in groups:
+            self.learner.learn(shots, schedule)
+            some = [self.items[place] for place in places]
+            for place, record in zip(places, self._ask(some, self.without, self.tuned), strict=True):
+                records[place] = record
+        seconds = time.perf_counter() - start
+        for record in records:
+            kept = {name: record[name] for name in ("item", "prediction", "correct")}
+            self.predictions.append({"shots": number, "seed": seed} | kept)
+        return self._value(records), seconds
+
+    def _shown(self, number: int, seed: int) -> tuple[float, float]:
+        settings = dataclasses.replace(self.settings, shots=(number,), seeds=(seed,))
+        start = time.perf_counter()
+        records = self._ask(self.items, settings, self.prompted)
+        return self._value(records), time.perf_counter() - start
+
+    def _ask_some(self, number: int) -> None:
+        """A batch of items with so many shots, by the copy where there are none."""
+        seeds = self.settings.seeds[:1] if number else (0,)
+        settings = dataclasses.replace(self.settings, shots=(number,), seeds=seeds)
+        self._ask(self.items[: self.batch_size], settings, self.prompted if number else self.tuned)
+
+    def _ask(self, items: Sequence[Item], settings: Settings, reader: ModelReader) -> Records:
+        return ask(self.task, items, self.pool, settings, reader)
+
+    def _value(self, records: Records) -> float:
+        return value(self.task.metric, statistics(self.task, records).sum(0))
+
+
+def options_table(result: OptionsResult) -> str:
+    """Both ways in Markdown: a row for each number of examples."""
+    metric = result.metric
+    head = ["examples", "A: fine-tuned", "seconds", "memory", "B: prompted", "seconds", "memory", "settled for A"]
+    lines = [head, ["---:"] * (len(head) - 1) + ["---"]]
+    for point in result.points:
+        cells = [str(point.shots)]
+        for option in (point.fine_tuning, point.prompting):
+            deviation = spread(metric, option.deviation)
+            cells += [
+                shown(metric, option.mean) + (f" ± {deviation}" if deviation else ""),
+                f"{option.seconds:,.3g}",
+                f"{option.memory / 1e6:,.3g} MB",
+            ]
+        rate, steps = point.schedule.learning_rate, point.schedule.steps
+        how = f"rate {rate:g}, {steps} step{'s' if steps > 1 else ''}"
+        if point.shots > 1:
+            how += f", in {point.settling_seconds:,.3g} s"
+        lines.append([*cells, how])
+    seeds = len(result.seeds)
+    about = (
+        f"{NAMES[metric].capitalize()} over {result.items:,} items and {seeds} seed{'s' if seeds > 1 else ''}, both "
+        "ways with the same examples, items and scorer. Seconds are those of a seed, and memory is what tensors take "
+        "at once. Rate and steps are settled by cross-validation among the examples (one example takes a default), "
+        "which is not in the seconds."
+    )
+    rows = "\n".join(f"| {' | '.join(line)} |" for line in lines)
+    return f"## {result.task}, {result.model}: fine-tuning or prompting\n\n{about}\n\n{rows}\n"
+
+
+def _draws(by_seed: Sequence[list[tuple[tuple[Item, ...], list[int]]]]) -> list[tuple[Item, ...]]:
+    """The sets of examples that a schedule is settled on, those of the most items first."""
+    counts: Counter[tuple[str, ...]] = Counter()
+    shots: dict[tuple[str, ...], tuple[Item, ...]] = {}
+    for groups in by_seed:
+        for several, places in groups:
+            key = tuple(one.id for one in several)
+            shots[key] = several
+            counts[key] += len(places)
+    return [shots[key] for key, _ in counts.most_common()]
+
+
+def _option(runs: Sequence[tuple[float, float]], memory: int) -> Option:
+    return Option([measured for measured, _ in runs], float(np.mean([seconds for _, seconds in runs])), memory)
+
+
+def _evenly(items: Sequence[Item], number: int) -> list[Item]:
+    return [items[place * len(items) // number] for place in range(number)]
