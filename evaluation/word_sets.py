@@ -235,10 +235,17 @@ def read_categories(path: str | os.PathLike[str]) -> list[Member]:
     copies, lists nothing. Parts of speech are taken off as in `read_similarity`.
 
     Raises:
-        ValueError: no such file, no text, not such a table, fewer than two categories, or a word in each alone.
+        ValueError: no such file, no text, not such a table, more than two columns without these names, fewer than two
+            categories, or a word in each alone.
     """
-    rows = _rows(path)
-    category, word, rows = _category_columns(rows)
+    table = _rows(path)
+    category, word, rows = _category_columns(table)
+    if rows is table and (wide := next((row for row in table if len(row[1]) > 2), None)) is not None:
+        line, fields = wide
+        raise ValueError(
+            f"'{path}', line {line}: '{' '.join(fields)}' has more than two fields, and no header says which of them "
+            "are the category and the word: name the columns category and word."
+        )
     _check_width(path, rows, max(category, word) + 1, "a category and a word", filled=[category])
     members = _some(path, [Member(fields[category], fields[word]) for _, fields in rows if fields[word]])
     several = {member.category for member in members}
@@ -302,7 +309,10 @@ def _rows(path: str | os.PathLike[str], sections: bool = False) -> list[tuple[in
     quoting = csv.QUOTE_NONE if separator == "\t" else csv.QUOTE_MINIMAL
     found = []
     for number, line in lines:
-        (fields,) = csv.reader([line], delimiter=separator, quoting=quoting)
+        try:
+            (fields,) = csv.reader([line], delimiter=separator, quoting=quoting)
+        except csv.Error as error:  # such as a field of more than 131,072 characters
+            raise ValueError(f"'{path}', line {number}: it cannot be read as fields: {error}.") from error
         found.append((number, [field.strip() for field in fields]))
     return found
 

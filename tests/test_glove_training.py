@@ -1,6 +1,7 @@
 """GloVe: the counts against counting by hand, the steps against the published rule, that it learns, and its runs."""
 
 import copy
+import io
 import json
 import subprocess
 import sys
@@ -18,6 +19,7 @@ from regard.train.glove import GloVeState, train_glove
 from regard.train.recipe import load_recipe
 from regard.train.run import train
 from regard.train.sections import RecipeError, training_of
+from regard.train.vectors_text import TextProgress
 
 
 def corpus_of(sentences) -> EncodedCorpus:
@@ -154,7 +156,9 @@ def test_pairs_of_the_same_text_are_taken_and_halves_are_not(tmp_path, monkeypat
     settings = {"epochs": 1, "workers": 1, "folder": tmp_path}
     first = train_glove(model_of(), random_corpus(), **settings)
     counted = []
-    monkeypatch.setattr(glove, "count_cooccurrences", lambda *what: counted.append(1) or count_cooccurrences(*what))
+    monkeypatch.setattr(
+        glove, "count_cooccurrences", lambda *what, **more: counted.append(1) or count_cooccurrences(*what)
+    )
     assert train_glove(model_of(), random_corpus(), **settings)[0]["loss"] == first[0]["loss"]
     assert not counted
     for spoil in (lambda: (tmp_path / "pairs.json").write_text("{"), lambda: (tmp_path / "rows.bin").write_bytes(b"")):
@@ -172,6 +176,23 @@ def test_what_a_killed_count_leaves_is_removed(tmp_path):
         (tmp_path / name).write_bytes(b"left")
     cooccurrence.tidy(tmp_path)
     assert sorted(path.name for path in tmp_path.iterdir()) == [*kept, "words.int32"]
+
+
+def test_counting_is_told_on_the_way():
+    corpus, told = random_corpus(sentences=3000), []
+    count_cooccurrences(corpus, 30, 4, table_size=64, report=lambda *numbers: told.append(numbers))
+    assert len(told) == len(corpus.chunks()) - 1 > 10
+    assert {of_all for _, of_all in told} == {corpus.num_words}
+    words = [number for number, _ in told]
+    assert words == sorted(words)
+    assert words[-1] == corpus.num_words
+    stream = io.StringIO()
+    progress = TextProgress(stream, first=0)
+    progress.report_counting(0, 400)
+    progress.report_counting(100, 400)
+    (line,) = stream.getvalue().splitlines()
+    assert line.startswith("counted the pairs of 100 of 400 words, ")
+    assert line.endswith(" words/s, 0 s left")
 
 
 def test_a_window_does_not_cross_sentences():
@@ -433,7 +454,7 @@ def part(run, place, resume=False):
         return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
     try:
         count, directed, publish = cooccurrence.count_cooccurrences, cooccurrence._directed, checkpoints.publish
-        glove.count_cooccurrences = lambda *what: count(*what, 256)  # a small table: several runs
+        glove.count_cooccurrences = lambda *what, **more: count(*what, 256, **more)  # a small table: several runs
         if place == "counting":
             cooccurrence._directed = lambda *arguments: (die() if n else part for n, part in enumerate(
                 list(directed(*arguments)) * 2))

@@ -410,7 +410,14 @@ def test_a_line_without_a_word_lists_none(files):
         (read_categories, b"category\tword\nanimal\tcat\n", "has one category, 'animal'"),
         (read_categories, b"cat\n", "line 1: 'cat' is not a category and a word"),
         (read_categories, b"cat\tanimal\ndog\tanimal\nhammer\ttool\n", "are the columns swapped?"),
-        (read_categories, b"0,animal,cat\n1,animal,dog\n2,tool,hammer\n", "are the columns swapped?"),
+        (read_categories, b"0,animal,cat\n1,animal,dog\n2,tool,hammer\n", "line 1: '0 animal cat' has more than two"),
+        (read_categories, b"animal cat\nanimal polar bear\ntool saw\n", "line 2: 'animal polar bear' has more than"),
+        (
+            read_categories,
+            b"word1\tword2\tscore\nlove\tsex\t6.77\nlove\thate\t3\ntiger\tcat\t7.35\n",
+            "no header says which of them are the category and the word",
+        ),
+        (read_similarity, b"a,b," + b"9" * 200_000 + b"\nc,d,1\n", "line 1: it cannot be read as fields"),
     ],
 )
 def test_a_bad_file_is_one_sentence(tmp_path, reader, content, sentence):

@@ -564,7 +564,7 @@ def test_recipes_that_cannot_be(text, tmp_path, sections, message):
 
 
 def test_settings_of_another_architecture_are_left_out_and_named(text, tmp_path, caplog):
-    """So that a recipe can be compared with its like: `regard sweep ... --values model.objective=...`."""
+    """So that a shipped recipe is trained with another objective or architecture by one override."""
     with caplog.at_level(logging.WARNING):
         tree = load_recipe("word-vectors/wiki-skipgram", ["model.objective=hierarchical-softmax"])
         skip_gram = load_recipe("word-vectors/wiki-cbow", ["model.architecture=skip-gram"])
@@ -579,6 +579,14 @@ def test_threads_and_a_device_exclude_each_other(text, tmp_path, monkeypatch):
     monkeypatch.setattr("torch.accelerator.current_accelerator", lambda: SimpleNamespace(type="cuda"))
     with pytest.raises(RecipeError, match="training.workers: 2 are for the processor.*'cuda'"):
         train(recipe_for(text, tmp_path, training={"engine": "torch", "workers": 2}), str(tmp_path / "run"))
+
+
+def test_several_processes_are_refused(text, tmp_path, monkeypatch):
+    """Each would make, and remove, the same hidden folder."""
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    with pytest.raises(RecipeError, match="are trained in one process, by threads .* without `accelerate launch`"):
+        train(recipe_for(text, tmp_path), str(tmp_path / "run"))
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["text.txt", "tiny.yaml"]
 
 
 def test_a_missing_text_is_named(tmp_path):

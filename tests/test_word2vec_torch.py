@@ -16,7 +16,7 @@ from regard.train import word2vec_torch
 from regard.train.corpus import EncodedCorpus
 from regard.train.vocabulary import keep_probabilities
 from regard.train.word2vec import TrainingState, train_word2vec
-from regard.train.word2vec_torch import BLOCK, BatchedTables, make_windows, stretches
+from regard.train.word2vec_torch import BLOCK, BatchedTables, default_batch, make_windows, stretches
 
 WORDS = [f"w{number}" for number in range(30)]
 
@@ -198,6 +198,26 @@ def test_planted_topics_are_found(architecture):
     for row, word in enumerate(WORDS):
         near = [model.key_to_index[other] for other, _ in model.most_similar(word, topn=9)]
         assert {other // 10 for other in near} == {row // 10}, word
+
+
+@pytest.mark.skipif(not torch.accelerator.is_available(), reason="there is no accelerator here")
+@pytest.mark.parametrize("architecture", ["skip-gram", "cbow"])
+def test_planted_topics_are_found_on_a_device(architecture):
+    model, corpus, saved = model_of([240] * 30, architecture=architecture), topics(), []
+    model.to(torch.accelerator.current_accelerator())
+    settings = {"epochs": 20, "learning_rate": 0.1, "engine": "torch", "words_per_batch": 64, "save_steps": 64}
+    train_word2vec(model, corpus, save=lambda state: saved.append(state.step), **settings)
+    assert model.in_embeddings.weight.device.type != "cpu"
+    assert saved[-1] == 20
+    for row, word in enumerate(WORDS):
+        near = [model.key_to_index[other] for other, _ in model.most_similar(word, topn=9)]
+        assert {other // 10 for other in near} == {row // 10}, word
+
+
+def test_a_batch_on_a_device_grows_with_the_text():
+    """So that an epoch has steps enough; a CPU gains nothing by more words at once."""
+    assert [default_batch("cuda", words) for words in (0, 2_000_000, 10_000_000, 10**9)] == [1536, 1536, 5000, 8192]
+    assert default_batch("cpu", 10**9) == 1536
 
 
 def test_one_seed_gives_one_model_and_a_resumed_training_is_the_same():

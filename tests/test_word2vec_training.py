@@ -1,8 +1,11 @@
 """The compiled engine: its gradients, its randomness, what it learns, and what it refuses."""
 
+import _thread
 import io
 import subprocess
 import sys
+import threading
+import time
 from types import SimpleNamespace
 
 import numpy as np
@@ -16,6 +19,7 @@ from regard.train.corpus import BREAK, EncodedCorpus, number_sentences
 from regard.train.vectors_run import VectorProgress
 from regard.train.vocabulary import keep_probabilities, update_vocabulary
 from regard.train.word2vec import Plan, TrainingState, _Log, _Tables, memory_needed, step_seed, train_word2vec
+from regard.train.word2vec_torch import BatchedTables
 
 F64 = torch.float64
 
@@ -337,6 +341,16 @@ class TestWorkers:
         assert together[-1]["epoch_loss"] == pytest.approx(alone[-1]["epoch_loss"], rel=0.1)
         assert topic_purity(model) > 0.95
 
+    def test_there_are_as_many_as_the_process_may_use_cores(self, monkeypatch):
+        """A batch system gives a process a few cores of a large machine."""
+        model, _ = trained(epochs=1)
+        monkeypatch.setattr("os.cpu_count", lambda: 64)
+        monkeypatch.setattr("os.sched_getaffinity", lambda process: {3, 5, 8}, raising=False)
+        assert (_Tables(model, 1).workers, BatchedTables(model, 1).workers) == (3, 3)
+        assert _Tables(model, 1, workers=7).workers == 7
+        monkeypatch.delattr("os.sched_getaffinity")  # which not every system has
+        assert _Tables(model, 1).workers == 64
+
     def test_an_error_in_a_worker_is_raised(self, monkeypatch):
         def fail(*args):
             raise MemoryError("no room")
@@ -347,6 +361,27 @@ class TestWorkers:
         monkeypatch.setattr("regard.train.word2vec.kernels.train_chunk", fail)
         with pytest.raises(MemoryError, match="no room"):
             train_word2vec(model, corpus, workers=3)
+
+    def test_ctrl_c_stops_all_workers(self, monkeypatch):
+        """It reaches the thread that waits for the others, which have many steps before them."""
+        steps, learn = [], _Tables.learn
+
+        def slowly(tables, tokens, rates, step):
+            steps.append(step)
+            if step == 3:
+                _thread.interrupt_main()  # as the signal does
+            time.sleep(0.01)
+            return learn(tables, tokens, rates, step)
+
+        model, _ = trained(epochs=1)
+        corpus, before = number_sentences(planted()).encode(model.index_to_key), model.vectors.copy()
+        monkeypatch.setattr("regard.train.word2vec._Tables.learn", slowly)
+        threads = threading.active_count()
+        with pytest.raises(KeyboardInterrupt):
+            train_word2vec(model, corpus, epochs=100, workers=3)
+        assert threading.active_count() == threads
+        assert len(steps) < 100
+        assert (model.vectors == before).all()  # as after the last checkpoint
 
     @pytest.mark.parametrize("engine", ["numba", "torch"])
     def test_vectors_that_run_away_stop_the_training(self, engine):

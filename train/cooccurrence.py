@@ -18,7 +18,7 @@ import json
 import os
 import shutil
 import tempfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -119,6 +119,7 @@ def count_cooccurrences(
     symmetric: bool = True,
     folder: str | os.PathLike[str] | None = None,
     table_size: int = TABLE,
+    report: Callable[[int, int], None] | None = None,
 ) -> Cooccurrences:
     """Counts the pairs of a text; `regard.train.cooccurrence` explains what is counted, and the memory and the disk
     that it takes.
@@ -129,6 +130,7 @@ def count_cooccurrences(
         symmetric: contexts on both sides; else those on the left alone.
         folder: for the result, and a record of what it was counted from; without one it is held in memory.
         table_size: places of the hash table, a power of two.
+        report: called now and then with the numbers of words of the text that are counted, and of all.
 
     Raises:
         ValueError: for a window below 1, a table size that is no power of two of at least 16 or too small for the
@@ -147,7 +149,7 @@ def count_cooccurrences(
         Path(folder).mkdir(parents=True, exist_ok=True)
     table_size = _table_size(len(corpus.tokens), window, table_size)
     with tempfile.TemporaryDirectory(dir=folder, prefix=RUNS) as place:
-        runs = _sorted_runs(corpus, vocab_size, window, symmetric, table_size, Path(place))
+        runs = _sorted_runs(corpus, vocab_size, window, symmetric, table_size, Path(place), report)
         if not sum(len(keys) for keys, _ in runs):
             raise ValueError(
                 "No two words of the vocabulary stand in one sentence, so there are no pairs to count: give "
@@ -217,7 +219,13 @@ class _Runs:
 
 
 def _sorted_runs(
-    corpus: EncodedCorpus, vocab_size: int, window: int, symmetric: bool, table_size: int, place: Path
+    corpus: EncodedCorpus,
+    vocab_size: int,
+    window: int,
+    symmetric: bool,
+    table_size: int,
+    place: Path,
+    report: Callable[[int, int], None] | None,
 ) -> list[tuple[np.ndarray, np.ndarray]]:
     """Pairs in order, each with its sum; one run after another, of which a pair may be in several."""
     keys, sums = np.full(table_size, EMPTY, dtype=np.int64), np.zeros(table_size)
@@ -234,6 +242,8 @@ def _sorted_runs(
             if len(fresh) == TOGETHER:
                 merged.append(_merged(fresh.mapped()))
                 fresh.clear()
+        if report is not None:
+            report(round(float(stop / bounds[-1]) * corpus.num_words), corpus.num_words)
     return [*merged.mapped(), *fresh.mapped(), _emptied(keys, sums)]
 
 

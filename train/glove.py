@@ -32,6 +32,7 @@ import numpy as np
 from regard.train import cooccurrence
 from regard.train.cooccurrence import Cooccurrences, count_cooccurrences
 from regard.train.corpus import STRETCH, EncodedCorpus
+from regard.train.word2vec import usable_cores
 from regard.train.word2vec_kernels import compiled
 
 TABLES = ("in_embeddings", "out_embeddings", "in_bias", "out_bias")
@@ -74,6 +75,7 @@ def train_glove(
     state: GloVeState | None = None,
     save: Callable[[GloVeState], None] | None = None,
     report: Callable[[GloVeState, int], None] | None = None,
+    report_counting: Callable[[int, int], None] | None = None,
 ) -> list[dict[str, float]]:
     """Trains a `GloVeModel`, in place.
 
@@ -89,6 +91,7 @@ def train_glove(
         state: where an earlier training on these pairs stopped.
         save: called after each epoch, for which the model holds what was learnt so far.
         report: called after each epoch with the state and the number of epochs.
+        report_counting: called while pairs are counted, as `count_cooccurrences` explains.
 
     Returns:
         The history: for each epoch `step` and `epoch` (its number, for a pass over the pairs is one step), `loss` (the
@@ -100,9 +103,9 @@ def train_glove(
         FloatingPointError: when the loss is not a number any more.
     """
     state = GloVeState() if state is None else state
-    workers = workers or os.cpu_count() or 1
+    workers = workers or usable_cores()
     _check(model, epochs, learning_rate, workers, state)
-    pairs = corpus if isinstance(corpus, Cooccurrences) else _counted(model, corpus, folder)
+    pairs = corpus if isinstance(corpus, Cooccurrences) else _counted(model, corpus, folder, report_counting)
     tables = [getattr(model, name).weight.detach().numpy() for name in TABLES]  # the model's own memory
     _check_pairs(pairs, min(len(table) for table in tables))
     if not state.sums:
@@ -205,14 +208,19 @@ def memory_needed(vocabulary_size: int, width: int, numbers: int, window: int) -
     return tables + max(cooccurrence.memory_needed(numbers, window), tables + mixed)
 
 
-def _counted(model: Any, corpus: EncodedCorpus, folder: str | os.PathLike[str] | None) -> Cooccurrences:
+def _counted(
+    model: Any,
+    corpus: EncodedCorpus,
+    folder: str | os.PathLike[str] | None,
+    report: Callable[[int, int], None] | None,
+) -> Cooccurrences:
     config = model.config
     what = config.vocab_size, config.window, config.symmetric
     if folder is not None:
         before = Cooccurrences.open(folder, cooccurrence.source(corpus, *what))
         if before is not None:
             return before
-    return count_cooccurrences(corpus, *what, folder)
+    return count_cooccurrences(corpus, *what, folder, report=report)
 
 
 def _mixed(pairs: Cooccurrences, rng: np.random.Generator) -> Iterator[tuple[np.ndarray, ...]]:

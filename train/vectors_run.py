@@ -25,9 +25,9 @@ from regard.train.records import HISTORY, LOSS_CURVE, METRICS, environment, writ
 from regard.train.run import TOKENIZER, check_folder, remove_run
 from regard.train.sections import Recipe, RecipeError, training_of
 from regard.train.vectors_start import MODEL_CLASSES, read_start, settings_of, start_on
-from regard.train.vectors_text import TEXT, TEXT_FOLDER, TEXT_RECORD, read_text, tokenizer_for
+from regard.train.vectors_text import TEXT, TEXT_FOLDER, TEXT_RECORD, TextProgress, read_text, tokenizer_for
 from regard.train.vocabulary import Vocabulary
-from regard.train.word2vec import Plan, TrainingState, memory_needed, train_word2vec
+from regard.train.word2vec import Plan, TrainingState, memory_needed, train_word2vec, usable_cores
 
 SUMS = "adagrad.safetensors"  # of a checkpoint of GloVe
 
@@ -50,6 +50,11 @@ def train_vectors(recipe: Recipe, run: Path, resume: bool = False, overwrite: bo
     """
     from regard.train.evaluate_vectors import sets_of
 
+    if int(os.environ.get("WORLD_SIZE", "1")) > 1:
+        raise RecipeError(
+            "Word vectors are trained in one process, by threads (training.workers): call it without `accelerate "
+            "launch` or torchrun."
+        )
     if _is_glove(recipe) and not (rate := training_of(recipe)["learning_rate"]) > 0:
         raise RecipeError(f"training.learning_rate: {rate} must be above 0 for GloVe to learn anything.")
     _check_device(recipe)
@@ -229,7 +234,8 @@ def _train(
         if glove:
             if not (run / TEXT_FOLDER / cooccurrence.RECORD).is_file():
                 _say("counting the pairs of words that are near each other")
-            return train_glove(model, corpus, folder=run / TEXT_FOLDER, report=progress.report_epoch, **settings)
+            settings |= {"report": progress.report_epoch, "report_counting": TextProgress().report_counting}
+            return train_glove(model, corpus, folder=run / TEXT_FOLDER, **settings)
         settings |= {key: given.get(key) for key in ("min_learning_rate", "engine", "logging_steps")}
         settings["save_steps"] = given["save_steps"] if given["save_strategy"] == "steps" else len(corpus.chunks()) - 1
         if "per_device_train_batch_size" in given:
@@ -327,7 +333,7 @@ def _measure_and_record(recipe: Recipe, run: Path, model: Any, state: State, dat
             "epochs": last.get("epoch"),
             **read,
             "final_loss": last.get("epoch_loss", last.get("loss")),
-            "workers": 1 if _device(recipe) else training_of(recipe)["workers"] or os.cpu_count(),
+            "workers": 1 if _device(recipe) else training_of(recipe)["workers"] or usable_cores(),
         },
         "evaluation": evaluate_by_recipe(model, recipe.evaluation),
     }

@@ -18,6 +18,7 @@ from typing import Any, TextIO
 import numpy as np
 from transformers import PreTrainedTokenizerBase
 
+from regard.evaluation.readers import local_file
 from regard.train.callbacks import duration
 from regard.train.corpus import (
     EncodedCorpus,
@@ -28,7 +29,6 @@ from regard.train.corpus import (
     number_sentences,
 )
 from regard.train.phrases import join_phrases
-from regard.train.readers import local_file
 from regard.train.records import write_json
 from regard.train.sections import WORD_VECTORS, Recipe, RecipeError
 from regard.train.tokenization import SPECIAL_TOKENS, word_tokenizer
@@ -200,19 +200,32 @@ def _compare_splits(splitter: WordSplitter, tokenizer: PreTrainedTokenizerBase, 
 
 
 class TextProgress:
-    """Lines on standard error that tell how far the reading of a text is: first after seconds, then more rarely."""
+    """Lines on standard error that tell how far the reading of a text is, or the counting of its pairs: first after
+    seconds, then more rarely."""
 
     def __init__(self, stream: TextIO | None = None, first: float = FIRST_LINE) -> None:
         self.stream, self.start, self.due = stream or sys.stderr, time.perf_counter(), first
 
     def report(self, words: int, distinct: int) -> None:
+        if (seconds := self._seconds()) is not None:
+            speed = f"{words / seconds:,.0f} words/s"
+            self._print(f"read {words:,} words in {duration(seconds)}, {distinct:,} distinct ones, {speed}")
+
+    def report_counting(self, words: int, of_all: int) -> None:
+        """Called with the numbers of words whose pairs are counted, and of all."""
+        if words and (seconds := self._seconds()) is not None:
+            speed, left = f"{words / seconds:,.0f} words/s", duration(seconds * (of_all / words - 1))
+            self._print(f"counted the pairs of {words:,} of {of_all:,} words, {speed}, {left} left")
+
+    def _seconds(self) -> float | None:
+        """Since the start, if a line is due."""
         seconds = time.perf_counter() - self.start
         if seconds < self.due:
-            return
+            return None
         self.due = seconds + min(max(1, seconds), BETWEEN_LINES)
-        line = (
-            f"read {words:,} words in {duration(seconds)}, {distinct:,} distinct ones, {words / seconds:,.0f} words/s"
-        )
+        return seconds
+
+    def _print(self, line: str) -> None:
         print(line, file=self.stream, flush=True)
 
 

@@ -103,7 +103,8 @@ def train_word2vec(
         corpus: in the model's rows.
         epochs: passes over the text.
         learning_rate, min_learning_rate: at the beginning and at the end.
-        workers: threads; by default one for each core. With more than one, results differ from run to run.
+        workers: threads; by default one for each of `usable_cores`. With more than one, results differ from run to
+            run.
         seed: of windows, subsampling and negatives.
         engine: "numba", or "torch" for batches on the model's device (negative sampling only).
         state: where an earlier training of this text stopped.
@@ -155,6 +156,11 @@ def in_steps(chunks: int | None, corpus: EncodedCorpus, plan: Plan) -> int | Non
     return None if chunks is None else -(-chunks * plan.chunks // (len(corpus.chunks()) - 1))
 
 
+def usable_cores() -> int:
+    """Cores that this process may use: fewer than the machine has where a batch system or a container bounds them."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
 def memory_needed(vocabulary_size: int, width: int, objective: str = "negative-sampling") -> int:
     """Bytes that a training takes beside the text: two tables, and a copy of each with padded rows."""
     rows = 2 * vocabulary_size - (objective == "hierarchical-softmax")
@@ -200,7 +206,7 @@ class _Tables:
 
     def __init__(self, model: Any, seed: int, workers: int | None = None) -> None:
         config, counts = model.config, model.counts.cpu().numpy()
-        self.workers = workers or os.cpu_count() or 1
+        self.workers = workers or usable_cores()
         tree = config.objective == "hierarchical-softmax"
         self.seed, self.width = seed, kernels.padded_width(config.hidden_size)
         self.weights = [model.in_embeddings.weight, model.out_embeddings.weight]
@@ -208,7 +214,7 @@ class _Tables:
         self.keep = (keep_probabilities(counts, config.subsample) * 2**32).astype(np.uint64)
         self.limits, self.others = kernels.alias_table(model.noise_weights().numpy().astype(np.float64))
         nothing = (np.zeros((len(counts), 0), np.int32), np.zeros((len(counts), 0), np.int8))
-        self.tree = (model.huffman_nodes.numpy(), model.huffman_codes.numpy()) if tree else nothing
+        self.tree = (model.huffman_nodes.cpu().numpy(), model.huffman_codes.cpu().numpy()) if tree else nothing
         self.settings = (config.architecture == "cbow", config.cbow_mean, config.window, config.num_negatives)
 
     def __enter__(self) -> "_Tables":

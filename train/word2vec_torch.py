@@ -18,7 +18,6 @@ Axes: B blocks in a batch, L words in a block, C context places of a block (L + 
 and N negatives, D width, V words, T words of a stretch that are kept, S blocks of a stretch.
 """
 
-import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -31,7 +30,8 @@ from regard.train.vocabulary import alias_table, keep_probabilities
 
 BLOCK = 16  # L: words of a block
 NEGATIVES = 16  # N: drawn for a block
-WORDS_PER_BATCH, WORDS_PER_LARGE_BATCH = 1536, 8192  # B x L; the larger elsewhere than on a CPU
+WORDS_PER_BATCH, WORDS_PER_LARGE_BATCH = 1536, 8192  # B x L; the larger elsewhere than on a CPU, for a long text
+FEWEST_BATCHES = 2000  # in an epoch, before they grow: with 250, two million words were learnt less well
 LONGEST_MOVE = 1.0  # of a row in a batch; trained rows are 2 to 4 long
 MEASURED = 4  # the loss of every so many batches is computed, which changes no step
 STRETCH = 20  # chunks of a corpus that are learnt as one stretch
@@ -125,7 +125,7 @@ class BatchedTables:
         model: in float32, with negative sampling (`train_word2vec` sees to the first).
         seed: of all that is drawn; with one worker on a CPU, the same seed gives the same model.
         workers: threads of Python that learn at once, by default one for each core; 1 elsewhere than on a CPU.
-        words_per_batch: B x L, words; by default 1,536 on a CPU and 8,192 elsewhere.
+        words_per_batch: B x L, words; by default 1,536, and elsewhere than on a CPU up to 8,192 (`default_batch`).
         negatives: N, drawn for each block.
         longest_move: of a row in a batch.
 
@@ -142,6 +142,8 @@ class BatchedTables:
         negatives: int = NEGATIVES,
         longest_move: float = LONGEST_MOVE,
     ) -> None:
+        from regard.train.word2vec import usable_cores
+
         config, weight = model.config, model.in_embeddings.weight
         if config.objective != "negative-sampling":
             raise ValueError(
@@ -149,13 +151,13 @@ class BatchedTables:
             )
         self.device = weight.device
         if words_per_batch is None:
-            words_per_batch = WORDS_PER_BATCH if self.device.type == "cpu" else WORDS_PER_LARGE_BATCH
+            words_per_batch = default_batch(self.device.type, int(model.counts.sum()))
         for name, value in {"words_per_batch": words_per_batch, "negatives": negatives}.items():
             if value < 1:
                 raise ValueError(f"{name}={value} must be at least 1.")
         if not longest_move > 0:
             raise ValueError(f"longest_move={longest_move} must be above 0.")
-        self.workers = (workers or os.cpu_count() or 1) if self.device.type == "cpu" else 1
+        self.workers = (workers or usable_cores()) if self.device.type == "cpu" else 1
         self.seed, self.negatives, self.longest_move = seed, negatives, longest_move
         self.blocks = max(1, words_per_batch // BLOCK)
         self.skip_gram, self.mean, self.window = config.architecture == "skip-gram", config.cbow_mean, config.window
@@ -289,6 +291,18 @@ class BatchedTables:
         moves.index_fill_(0, words, 0.0)
         scale = rate * self.longest_move / move.clamp(min=self.longest_move)  # (B · X,)
         table.index_add_(0, words, change.mul_(scale[:, None]))
+
+
+def default_batch(device: str, num_words: int) -> int:
+    """Words of a batch: many keep a GPU busy, but a short text needs enough steps.
+
+    Args:
+        device: its type.
+        num_words: of the text.
+    """
+    if device == "cpu":
+        return WORDS_PER_BATCH
+    return min(WORDS_PER_LARGE_BATCH, max(WORDS_PER_BATCH, num_words // FEWEST_BATCHES))
 
 
 def stretches(bounds: np.ndarray) -> np.ndarray:
