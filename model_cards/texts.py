@@ -4,7 +4,9 @@ import re
 from dataclasses import dataclass, replace
 
 from regard.model_cards.records import Records, own_tokenizer
-from regard.train.sections import DENOISING, IN_CONTEXT, QUESTION_ANSWERING, REGRESSION, WORD_VECTORS, WRITING
+from regard.train.sections import DENOISING, IN_CONTEXT, PAIR, QUESTION_ANSWERING, REGRESSION, WORD_VECTORS, WRITING
+
+TEXTS = ("{text}", "{first}", "{second}", "{texts}")  # of a sample, in the lines of `use`
 
 
 @dataclass(frozen=True)
@@ -108,7 +110,7 @@ TASK_TEXTS = {
         pipeline="text-classification",
         auto_class="AutoModelForSequenceClassification",
         use=(
-            'inputs = tokenizer({text}, return_tensors="pt")',
+            'inputs = tokenizer({texts}, return_tensors="pt")',
             "print(model.config.id2label[model(**inputs).logits.argmax(-1).item()])",
         ),
         purpose="texts of the kind it was trained on, as a baseline for that data, and comparing design choices",
@@ -150,7 +152,8 @@ TASK_TEXTS = {
         pipeline="question-answering",
         auto_class="AutoModelForQuestionAnswering",
         use=(
-            'question, context = {text}.split(" ||| ")',
+            "question = {first}",
+            "context = {second}",
             'cut = {"truncation": "only_second", "max_length": {length}}',
             'inputs = tokenizer(question, context, **cut, return_tensors="pt")',
             "outputs = model(**inputs)",
@@ -163,7 +166,7 @@ TASK_TEXTS = {
         not_for="questions whose answer must be right, or whose answer is no part of the text",
         limits=("What it finds is a part of the text, and need not answer the question.", *_BASE.limits),
         samples="Taken at even distances from the evaluation data, not chosen.",
-        example="Where do cats sleep? ||| Cats sleep where it is warm.",
+        example=f"Where do cats sleep?{PAIR}Cats sleep where it is warm.",
     ),
     DENOISING: TaskText(
         what_alone="A Transformer that puts back spans of text that were taken out",
@@ -272,8 +275,11 @@ def pair_of_columns(records: Records) -> tuple[str, str] | None:
 def snippet(records: Records, repo_id: str | None = None, revision: str | None = None) -> str:
     """Python that loads the run, from its folder or from the Hub, and uses it: to be pasted as it is."""
     text = task_text(records)
-    samples = records.metrics.get("samples") or [{}]
-    source = samples[0].get("source") or text.example
+    samples = [sample["source"] for sample in records.metrics.get("samples") or [] if sample.get("source")]
+    paired = records.task == QUESTION_ANSWERING or "text_pair" in (records.section("data").get("columns") or {})
+    if paired:  # of which the shortest is the easiest to read
+        samples = sorted((sample for sample in samples if PAIR in sample), key=len)
+    source = samples[0] if samples else text.example
     if records.task == "summarization":
         source = " ".join(source.split()[:SNIPPET_WORDS])
     settings = "".join(f", {key}={value}" for key, value in decoding(records).items())
@@ -286,11 +292,19 @@ def snippet(records: Records, repo_id: str | None = None, revision: str | None =
     loading = ", ".join([*arguments, *(["trust_remote_code=True"] if records.carries_code else [])])
     limit = records.section("data").get("max_source_length")
     filled = {"{cut}": f", truncation=True, max_length={limit}", "{settings}": settings}
-    filled |= {"{length}": str(records.section("data").get("max_length", 384)), "{text}": repr_text(source)}
+    filled |= {"{length}": str(records.section("data").get("max_length", 384))}
     filled["{pairs}"] = str(records.section("data").get("block_size", 8))
-    use = list(text.use)
-    for name, value in filled.items():  # the text last: it may hold a name of its own
-        use = [line.replace(name, value) for line in use]
+    parts = [repr_text(part) for part in (source.split(PAIR, 1) if paired else [source])]
+    # The texts last, and one in a line: they may hold a name of their own.
+    filled |= {"{text}": parts[0], "{first}": parts[0], "{second}": parts[-1], "{texts}": ", ".join(parts)}
+    use = []
+    for line in text.use:
+        for name, value in filled.items():
+            if name in line:
+                line = line.replace(name, value)
+                if name in TEXTS:
+                    break
+        use.append(line)
     torch = ["import torch"] if any("torch." in line for line in use) else []
     return "\n".join(
         [

@@ -400,6 +400,25 @@ def test_snippets_of_other_tasks_run(task, tmp_path, monkeypatch, capsys):
     assert capsys.readouterr().out.strip()
 
 
+def test_the_snippet_of_pairs_gives_both_texts(tmp_path, monkeypatch, capsys):
+    """As two texts, as the model was trained: the shortest of the samples, and not one text with a mark in it."""
+    pairs = [("A man with a hat. {second}", "A man."), ("A {texts} man", "a | hat"), ("A man with a man.", "A hat.")]
+    samples = [{"source": " ||| ".join(pair), "target": "0", "prediction": "1"} for pair in pairs]
+    metrics = {"recipe": "rte-minilm", "evaluation": {}, "samples": samples}
+    overrides = ["model.start_from=null"]
+    folder = make_run(
+        tmp_path / "runs" / "rte-minilm", "sequence-classification", "classification/rte-minilm", metrics, overrides
+    )
+    code = re.search(r"```python\n(.*?)```", render_card(folder), flags=re.S)[1]
+    assert 'tokenizer("A {texts} man", "a | hat", return_tensors="pt")' in code
+    monkeypatch.chdir(tmp_path)
+    capsys.readouterr()
+    exec(code, {})
+    model, tokenizer = load_run(folder, device="cpu")
+    expected = model(**tokenizer("A {texts} man", "a | hat", return_tensors="pt")).logits.argmax(-1).item()
+    assert capsys.readouterr().out == f"{model.config.id2label[expected]}\n"
+
+
 @pytest.mark.parametrize(
     ("overrides", "arguments"),
     [

@@ -28,6 +28,7 @@ from regard.train.records import METRICS, holds_vectors, read_json, write_json
 from regard.train.sections import (
     DENOISING,
     IN_CONTEXT,
+    PAIR,
     QUESTION_ANSWERING,
     REGRESSION,
     WRITING,
@@ -354,7 +355,7 @@ def sample_outputs(
     elif recipe.task == QUESTION_ANSWERING:
         asked = questions_of(rows)
         chosen = _spread(len(asked), number)
-        sources = [" ||| ".join(asked[i][c] for c in ("question", "context")) for i in chosen]
+        sources = [PAIR.join(asked[i][c] for c in ("question", "context")) for i in chosen]
         targets = [" / ".join(dict.fromkeys(asked[i]["answer"])) or NO_ANSWER for i in chosen]
         written = [predictions[i] or NO_ANSWER for i in chosen]
     elif recipe.task == IN_CONTEXT:
@@ -368,7 +369,7 @@ def sample_outputs(
     else:
         chosen = _spread(len(rows), number)
         names = model.config.id2label
-        sources = [" ||| ".join(rows[i][c] for c in ("text", "text_pair") if c in rows[i]) for i in chosen]
+        sources = [PAIR.join(rows[i][c] for c in ("text", "text_pair") if c in rows[i]) for i in chosen]
         targets = [names[rows[i]["label"]] for i in chosen]
         written = [names[predictions[i]] for i in chosen]
     columns = zip(sources, targets, written, strict=True)

@@ -15,6 +15,7 @@ NUM_SPECIAL_TOKENS = 5  # <pad> <s> </s> <unk> <mask>
 WORD_VECTORS = "word-vectors"  # the task
 QUESTION_ANSWERING, DENOISING = "question-answering", "denoising"  # and two more
 IN_CONTEXT, REGRESSION = "in-context", "in-context-regression"
+PAIR = " ||| "  # between the two texts of a sample that is recorded
 WORD_SETS = ("similarity", "analogies", "categories")  # what word vectors are measured on
 BUILTIN_DATA = ("builtin:turkish", "builtin:repeats")
 LEARN_FROM = ("answers", "all")
