@@ -141,12 +141,15 @@ class TransformerEncoderConfig(TransformerConfigBase):
 
     Args:
         classifier_act: the activation in the head that classifies texts: `"tanh"` (BERT), `"relu"` (DistilBERT).
+        classifier_pooling: what that head reads: `"cls"`, the vector of the first token (BERT), or `"mean"`, the mean
+            of all, which is better where pretraining gave the first token no task of its own.
     """
 
     model_type = "regard-encoder"
 
     num_hidden_layers: int = 6
     classifier_act: str = "tanh"
+    classifier_pooling: Literal["cls", "mean"] = "cls"
 
     def _check_fields(self) -> None:
         super()._check_fields()

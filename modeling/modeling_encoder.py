@@ -190,8 +190,25 @@ class SequenceClassificationHead(nn.Module):
         return self.out_proj(self.dropout(self.activation(self.dense(hidden_states))))
 
 
+def first_vector(hidden_states: torch.Tensor, attention_mask: torch.Tensor | None) -> torch.Tensor:
+    """The vector (B, D) of each text's first real token, of (B, T, D); the mask is (B, T)."""
+    if attention_mask is None:
+        return hidden_states[:, 0]
+    rows = torch.arange(hidden_states.shape[0], device=hidden_states.device)
+    return hidden_states[rows, attention_mask.to(hidden_states.device).long().argmax(-1)]  # (B, D)
+
+
+def mean_vector(hidden_states: torch.Tensor, attention_mask: torch.Tensor | None) -> torch.Tensor:
+    """The mean (B, D) of the vectors of each text's real tokens, of (B, T, D); the mask is (B, T)."""
+    if attention_mask is None:
+        return hidden_states.mean(1)
+    weights = attention_mask.to(hidden_states.device).ne(0).float()[:, :, None]  # (B, T, 1)
+    total = (hidden_states.float() * weights).sum(1)  # (B, D), summed in float32 whatever the model's numbers
+    return (total / weights.sum(1).clamp(min=1)).to(hidden_states.dtype)
+
+
 class TransformerEncoderForSequenceClassification(TransformerEncoderPreTrainedModel):
-    """Labels a text by the vector of its first real token."""
+    """Labels a text by the vector of its first real token, or by the mean of all (`classifier_pooling`)."""
 
     _auto_class = "AutoModelForSequenceClassification"
 
@@ -223,13 +240,8 @@ class TransformerEncoderForSequenceClassification(TransformerEncoderPreTrainedMo
             loss_only: return no logits.
         """
         outputs = self.model(input_ids, attention_mask, token_type_ids, position_ids, inputs_embeds, **kwargs)
-        hidden_states = outputs.last_hidden_state
-        if attention_mask is None:
-            first = hidden_states[:, 0]  # (B, D)
-        else:
-            rows = torch.arange(hidden_states.shape[0], device=hidden_states.device)
-            first = hidden_states[rows, attention_mask.to(hidden_states.device).long().argmax(-1)]  # (B, D)
-        logits = self.classifier(first)  # (B, labels)
+        pool = mean_vector if self.config.classifier_pooling == "mean" else first_vector
+        logits = self.classifier(pool(outputs.last_hidden_state, attention_mask))  # (B, labels)
 
         loss = None
         if labels is not None:

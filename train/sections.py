@@ -89,6 +89,7 @@ START_KEYS: dict[str, Any] = {"start_from": str | None}
 # What a recipe may then set anew: fields of the config that no weight depends on. Computed positions are any number.
 WEIGHTLESS = (
     "dropout", "attention_dropout", "activation_dropout", "classifier_dropout", "word_dropout", "label_smoothing",
+    "classifier_pooling",
     "initializer_range", "use_cache", "freeze_embeddings", "num_labels", "max_position_embeddings",
 )  # fmt: skip
 # For word vectors: the folder of a model that is trained on.
