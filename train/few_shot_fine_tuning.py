@@ -7,10 +7,12 @@ The model stays what it is, a language model: of each example, its query is read
 with the tokens that the scorer scores, so that what is learnt is what is measured. A step is of all examples, by AdamW
 without weight decay or warm-up, and nothing is dropped out: the same examples give the same weights.
 
-How fast and how long is settled without the items that are asked: by cross-validation among the examples themselves
-("True Few-Shot Learning with Language Models", Perez et al., 2021). Of up to `DRAWS` draws of as many examples each is
-cut into `FOLDS` parts, and each part is held out once; the learning rate and number of steps with the lowest loss on
-what is held out, over all draws, is taken for all of them. One example cannot be cut: it takes `DEFAULT`.
+How fast and how long is settled by cross-validation among the examples themselves, without what is asked ("True
+Few-Shot Learning with Language Models", Perez et al., 2021). Of up to `DRAWS` draws of as many examples each is cut
+into `FOLDS` parts, and each part is held out once; the learning rate and number of steps with the lowest loss on what
+is held out, over all draws, is taken for all of them. One example cannot be cut: it takes `DEFAULT`. Where a task
+draws its examples from the items that are asked, for want of others, those few have a part in this choice of two
+numbers; what a copy learns never holds the item that it is asked.
 """
 
 import copy

@@ -6,6 +6,7 @@ own, each item is a task of its own: a copy learns from its examples and answers
 """
 
 import dataclasses
+import re
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -64,7 +65,7 @@ class OptionsPoint:
     """Both ways with so many examples.
 
     Attributes:
-        schedule: how the copies were fine-tuned, as it was settled without the items.
+        schedule: how the copies were fine-tuned, as it was settled on examples alone.
         settling_seconds: what that took, once for all seeds; in no option's seconds.
         copies: how many were fine-tuned for a seed, the mean.
     """
@@ -241,6 +242,12 @@ class _Both:
         return value(self.task.metric, statistics(self.task, records).sum(0))
 
 
+def items_of(curve: LearningCurve) -> int | None:
+    """For how many items a line of `OptionsResult.curve` was measured, by its name; None for another line."""
+    found = re.fullmatch(rf"{NAME} \(([0-9,]+) items\)", curve.name)
+    return int(found[1].replace(",", "")) if found else None
+
+
 def options_table(result: OptionsResult) -> str:
     """Both ways in Markdown: a row for each number of examples."""
     metric = result.metric
@@ -260,9 +267,9 @@ def options_table(result: OptionsResult) -> str:
         if point.shots > 1:
             how += f", in {point.settling_seconds:,.3g} s"
         lines.append([*cells, how])
-    seeds = len(result.seeds)
+    seeds, name = len(result.seeds), NAMES[metric]
     about = (
-        f"{NAMES[metric].capitalize()} over {result.items:,} items and {seeds} seed{'s' if seeds > 1 else ''}, both "
+        f"{name[0].upper()}{name[1:]} over {result.items:,} items and {seeds} seed{'s' if seeds > 1 else ''}, both "
         "ways with the same examples, items and scorer. Seconds are those of a seed, and memory is what tensors take "
         "at once. Rate and steps are settled by cross-validation among the examples (one example takes a default), "
         "which is not in the seconds."

@@ -20,9 +20,9 @@ from safetensors import safe_open
 from transformers import AutoTokenizer, GenerationConfig, PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
 
 import regard.modeling
-from regard.train.checks import config_fields
 from regard.train.convert_source import CARD, CONFIG, INDEX, WEIGHTS, card_metadata
 from regard.train.fine_tuning import in_backbone
+from regard.train.model_checks import config_fields
 from regard.train.records import VECTOR_MODEL_TYPES
 from regard.train.sections import CONFIG_CLASSES, WEIGHTLESS, Recipe, RecipeError
 

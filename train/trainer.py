@@ -30,10 +30,10 @@ from transformers.utils import PushInProgress
 
 from regard.train import checkpoints
 from regard.train.callbacks import Progress, RecordBeforeSaving
-from regard.train.checks import STRATEGIES_WITH_STATE, state_stays_here
 from regard.train.fine_tuning import WeightedCrossEntropy, freeze_backbone, spread_rates
 from regard.train.lora import APART, has_lora, load_apart, merged_weights, save_adapter, save_apart
 from regard.train.measure import IGNORED, EvaluationBatches, has_vocabulary_head, measure, takes_loss_only
+from regard.train.training_checks import STRATEGIES_WITH_STATE, state_stays_here
 
 TARGETS = ("labels", "start_positions", "end_positions")  # of a batch, -100 where there is none
 logger = logging.getLogger(__name__)
