@@ -47,7 +47,10 @@ def apply_override(values: dict[str, Any], override: str, example: str) -> None:
     try:
         values[last] = read_yaml(text)
     except ValueError as error:
-        raise ValueError(f"The value in '{override}' is not valid YAML: {error}.") from error
+        quotes = (
+            "; a text with '{', '[' or ': ' in it stands in quotes of its own" if re.search(r"[{\[]|: ", text) else ""
+        )
+        raise ValueError(f"The value in '{override}' is not valid YAML: {error}{quotes}.") from error
 
 
 def write_yaml(value: Any) -> str:

@@ -1,6 +1,5 @@
 """The card's section on few-shot prompting, from the results that lie in the run's folder."""
 
-import dataclasses
 import shlex
 from collections.abc import Sequence
 
@@ -10,6 +9,7 @@ from regard.evaluation.few_shot.result import FewShotResult, Point, read_result
 from regard.evaluation.few_shot.table import NAMES, counts, group_table, how, large, majority_note, shown, spread
 from regard.model_cards.records import Records, with_placeholder
 from regard.model_cards.tables import cell, number, table
+from regard.train.few_shot_options import items_of
 
 FILES = "few-shot-*.json"
 TYPES = {"greedy": "accuracy"}  # of metrics, where the Hub has another name
@@ -21,7 +21,7 @@ def few_shot_results(records: Records) -> list[FewShotResult]:
     Raises:
         ValueError: a file that cannot be read.
     """
-    return [dataclasses.replace(read_result(path), records=[]) for path in sorted(records.folder.glob(FILES))]
+    return [read_result(path, records=False) for path in sorted(records.folder.glob(FILES))]
 
 
 def few_shot_table(results: Sequence[FewShotResult]) -> str:
@@ -54,8 +54,8 @@ def few_shot_notes(results: Sequence[FewShotResult]) -> str:
     lines.append("How each was asked:")
     lines.append(
         "\n".join(
-            f"- {cell(result.task)}: {' '.join([how(result), *majority_note(result), *counts(result)])}"
-            for result in results
+            f"- {cell(one.task)}: {' '.join([how(one), *majority_note(one), *counts(one), *_beside(one)])}"
+            for one in results
         )
     )
     return "\n\n".join(lines)
@@ -93,6 +93,18 @@ def few_shot_eval_results(results: Sequence[FewShotResult]) -> list[EvalResult]:
     return found
 
 
+def _beside(result: FewShotResult) -> list[str]:
+    """What other learners come to by the number of examples, a sentence each."""
+    return [
+        f"{curve.name[0].upper()}{curve.name[1:]}: "
+        + ", ".join(
+            f"{shown(result.metric, mean)} of {n}" for n, mean in zip(curve.numbers, curve.means(), strict=True)
+        )
+        + "."
+        for curve in result.beside
+    ]
+
+
 def _cell(result: FewShotResult, point: Point) -> str:
     deviation = spread(result.metric, point.deviation)
     perplexity = "" if point.perplexity is None else f" (perplexity {large(point.perplexity)})"
@@ -110,7 +122,10 @@ def _command(result: FewShotResult, place: str) -> str:
     words += ["--shots", *map(str, settings["shots"])]
     if max(settings["shots"]):
         seeds = settings["seeds"]
-        words += ["--seeds", str(len(seeds)) if seeds == list(range(len(seeds))) else ",".join(map(str, seeds))]
+        several = ",".join(map(str, seeds)) + "," * (len(seeds) == 1)  # one number would be how many
+        words += ["--seeds", str(len(seeds)) if seeds == list(range(len(seeds))) else several]
+        if result.majority is not None and not settings["balanced"]:  # with labels, balanced is the default
+            words += ["--random"]
     if result.limit is not None:
         words += ["--limit", str(result.limit)]
     if result.measures_choices and settings["normalisation"] != "none":
@@ -118,6 +133,9 @@ def _command(result: FewShotResult, place: str) -> str:
     words += ["--calibrate"] * settings["calibrate"]
     if settings["permutations"] > 1:
         words += ["--permutations", str(settings["permutations"])]
+    for curve in result.beside:
+        items = items_of(curve)
+        words += ["--fine-tune", *(["--fine-tune-items", str(items)] if items not in (None, result.items) else [])]
     for key, value in result.overrides.items():
         words += ["--set", f"{key}={with_placeholder(value)}"]
     return shlex.join(words)

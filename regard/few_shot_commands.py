@@ -59,7 +59,9 @@ def few_shot(
     ] = None,
     seeds: Annotated[
         list[str] | None,
-        typer.Option(metavar="N|1,2,3", help="How many draws of the examples, or their seeds; by default 5."),
+        typer.Option(
+            metavar="N|1,2,3", help="How many draws of the examples, or their seeds (one: 3,); by default 5."
+        ),
     ] = None,
     limit: Annotated[int | None, typer.Option(min=1, help="So many of the items, drawn at random.")] = None,
     balanced: Annotated[
@@ -108,6 +110,7 @@ def few_shot(
         raise CallError("--fine-tune-items goes with --fine-tune.")
     with _results_alone(as_json):
         numbers, seed_numbers = _numbers(shots, "--shots"), _numbers(seeds, "--seeds")
+        how_many = len(seed_numbers) == 1 and seeds is not None and seeds[0].isdecimal()  # and `3,` is the seed 3
         from regard.evaluation.few_shot.task import load_task
 
         loaded = load_task(task, set_ or [])  # before torch is imported, which takes seconds
@@ -121,7 +124,7 @@ def few_shot(
             output=output,
             load=_load,
             shots=numbers or None,
-            seeds=seed_numbers[0] if len(seed_numbers) == 1 else seed_numbers or 5,
+            seeds=seed_numbers[0] if how_many else seed_numbers or 5,
             balanced=balanced,
             normalisation=normalisation,
             calibrate=calibrate,

@@ -6,8 +6,11 @@ import json
 import pytest
 
 from regard.evaluation.few_shot.result import FewShotResult, Group, Point, read_result
+from regard.evaluation.learning_curves import LearningCurve
 from regard.model_cards.card import render_card
+from regard.model_cards.few_shot import few_shot_commands, few_shot_notes
 from regard.model_cards.staging import stage
+from regard.train.few_shot_options import NAME
 
 from .tiny_run import make_run
 
@@ -72,6 +75,22 @@ def test_the_card_has_every_task_with_chance_beside_it(run):
         assert line in section
     assert "name: accuracy, 4-shot" in card
     assert str(run) not in card
+
+
+def test_the_command_asks_in_the_same_way(run):
+    """At random in spite of labels, one seed that is not the first, and fine-tuning for some of the items."""
+    beside = [LearningCurve(f"{NAME} (50 items)", [1, 4], [[0.5], [0.75]])]
+    settings = SETTINGS | {"balanced": False, "seeds": [7]}
+    point = _point(4, 0.5, None, (0.45, 0.57))
+    result = _result("films", [point], settings=settings, beside=beside)
+    assert few_shot_commands([result], "runs/tiny") == (
+        "regard few-shot runs/tiny --task films --shots 0 4 --seeds 7, --random --normalisation byte --calibrate "
+        "--permutations 2 --fine-tune --fine-tune-items 50"
+    )
+    assert "Fine-tuned on the same examples (50 items): 50.0% of 1, 75.0% of 4." in few_shot_notes([result])
+    whole = _result("films", [point], items=50, majority=None, settings=settings, beside=beside)
+    assert few_shot_commands([whole], "runs/tiny").endswith("--seeds 7, --normalisation byte --calibrate "
+                                                            "--permutations 2 --fine-tune")  # fmt: skip
 
 
 def test_the_prompts_are_not_published(run, tmp_path):

@@ -5,6 +5,7 @@ counted.
 """
 
 import copy
+import dataclasses
 import json
 import math
 
@@ -26,7 +27,7 @@ from regard.modeling import (
 from regard.train import few_shot_fine_tuning as fine_tuning
 from regard.train import few_shot_options
 from regard.train.few_shot_fine_tuning import DEFAULT, Learner, Schedule, folds
-from regard.train.few_shot_options import fine_tune_and_score, options_table
+from regard.train.few_shot_options import fine_tune_and_score, items_of, options_table
 from regard.train.tensor_memory import peak_memory
 from regard.train.tokenization import train_tokenizer
 
@@ -190,6 +191,9 @@ def test_both_ways_stand_beside_each_other(task, tmp_path, short):
     saved = json.loads(result.save(tmp_path / "options.json").read_text())
     assert saved["points"][1]["schedule"] == {"learning_rate": 1e-2, "steps": 8}
     text = options_table(result)
+    assert items_of(curve) == 16
+    assert items_of(dataclasses.replace(curve, name="another")) is None
+    assert "\n\nBLEU over 16 items" in options_table(dataclasses.replace(result, metric="bleu"))
     assert "## always-yes, tiny: fine-tuning or prompting" in text
     assert "| 4 | 100.0% ± 0.0 |" in text
     assert "| rate 0.01, 8 steps, in " in text

@@ -1,5 +1,6 @@
 """Few-shot prompting as a whole: with stubs of known log-probabilities, and with a tiny model from the command on."""
 
+import dataclasses
 import json
 import math
 import os
@@ -35,7 +36,8 @@ class Stub:
         self.likely, self.limit, self.answer, self.asked = likely, limit, answer, []
         self.room = self
 
-    def needs(self, pairs):
+    def needs(self, pairs, before=""):
+        assert all(prompt.startswith(before) for prompt, _ in pairs)
         return max(len((prompt + (completion or "")).split()) for prompt, completion in pairs)
 
     def score(self, requests):
@@ -122,6 +124,20 @@ def test_whole_shots_are_left_out_where_there_is_no_room():
         ValueError, match="The item '0' takes 6 tokens without any shot, and the model reads 5: shorten"
     ):
         _run(task, items, items, Stub(lambda *_: 0.0, limit=5), shots=[1])
+
+
+def test_shots_have_to_fit_before_na_too():
+    """A shot and a question with its choice are four words each (Q: text1 A: bad). A template that makes three words
+    of "N/A" needs two more, which a model of eight words has no room for beside a shot."""
+    task = _task(content=["q"])
+    task = dataclasses.replace(task, query="Q: {{ q.replace('N/A', 'not a text') }}\nA:")
+    items = [item_of(task, {"q": f"text{i}", "label": i % 2}, i) for i in range(3)]
+    limit = 4 + 4
+    plain = _run(task, items, items, Stub(lambda *_: 0.0, limit=limit), shots=[1], seeds=1)
+    stub = Stub(lambda *_: 0.0, limit=limit)
+    calibrated = _run(task, items, items, stub, shots=[1], seeds=1, calibrate=True)
+    assert (plain.point(1).cut, calibrated.point(1).cut) == (0, 3)
+    assert all(stub.needs([(one.prompt, one.choice)]) <= limit for one in stub.asked)
 
 
 def _last_label_wins(prompt, choice):
@@ -298,6 +314,27 @@ def test_what_is_asked_fits_into_the_models_positions(run):
     assert ModelRoom(model, tokenizer, new_tokens=5).needs([(text, None)]) == len(tokenizer(text).input_ids) + 4
 
 
+def test_what_items_share_is_counted_once(run, monkeypatch):
+    """The bound is never below the tokens there are, and on the same side of the limit."""
+    folder, model, tokenizer = run
+    room, exact = ModelRoom(model, tokenizer), ModelRoom(model, tokenizer)
+    shot = "Review: the film number 7 is fine\nOpinion: positive\n\n"
+    sides = set()
+    for shots in range(1, 8):
+        for number in (1, 22, 333):
+            pairs = [(f"{shot * shots}Review: number {number}\nOpinion:", f" {word}") for word in ("poor", "positive")]
+            needed, found = exact.needs(pairs), room.needs(pairs, shot * shots)
+            assert (found <= 64) == (needed <= 64)
+            assert found >= needed
+            sides.add(needed <= 64)
+    assert sides == {True, False}
+    calls = []
+    monkeypatch.setattr("regard.evaluation.few_shot.scoring.positions_needed", lambda *_: calls.append(1) or [0])
+    for number in range(20):  # far beyond the limit: the shots alone are too long
+        assert room.needs([(f"{shot * 7}Review: {number}", " poor")], shot * 7) > 64
+    assert (calls, room.tokens.cache_info().misses) == ([], 7)
+
+
 def test_an_encoder_decoder_reads_the_shots_and_writes_the_answer(run):
     """The same prompts; white space between prompt and choice is neither's, since the decoder begins a text."""
     folder, _, tokenizer = run
@@ -325,6 +362,7 @@ def test_every_normalisation_can_be_computed_from_the_file(run, tmp_path):
     result = few_shot(model, tokenizer, folder / "films.yaml", shots=[0, 1], seeds=2, calibrate=True)
     read = read_result(result.save(tmp_path / "r.json"))
     assert read == result
+    assert read_result(tmp_path / "r.json", records=False) == dataclasses.replace(result, records=[])
     for rule in NORMALISATIONS:
         for calibrate in (False, True):
             settings = {"shots": [0, 1], "seeds": 2, "normalisation": rule, "calibrate": calibrate}
@@ -356,6 +394,11 @@ def test_the_command_takes_the_numbers_as_they_are_written(run, monkeypatch):
     assert kept == {key: value for key, value in summary.items() if key != "files"}
     assert str(folder) not in json.dumps(kept)
     assert not [file for file in (folder / "tiny").iterdir() if file.name.startswith(".")]
+    words = "few-shot --task films.yaml --shots 2 --seeds 7, --random --calibrate --permutations 2 --limit 2 --json"
+    done = CliRunner().invoke(app, [*words.split(), "--output", "out", "tiny"], catch_exceptions=False)
+    assert json.loads(done.stdout)["settings"] == {
+        "shots": [2], "seeds": [7], "balanced": False, "normalisation": "none", "calibrate": True, "permutations": 2,
+    }  # fmt: skip
     for written in ("--shots 0,2 --seeds 3,5", "--shots=0 2 --seeds=3 5", "--shots 0 --shots 2 --seeds 3 --seeds 5"):
         words = f"few-shot --task films.yaml {written} --limit 2 --json --output out tiny"
         done = CliRunner().invoke(app, words.split(), catch_exceptions=False)
@@ -375,6 +418,7 @@ def test_what_cannot_be_is_refused_before_the_model_is_read(run, monkeypatch):
         "normalisation: 'chars' is not known": ("tiny", "films.yaml", {"normalisation": "chars"}),
         "seeds=.0, 0. must be at least one, and no seed twice": ("tiny", "films.yaml", {"seeds": [0, 0]}),
         "There is no folder './none'": ("./none", "films.yaml", {}),
+        "--output: '.*films.tsv' is a file": ("tiny", "films.yaml", {"output": folder / "films.tsv" / "below"}),
         "balanced: the task 'films' has no labels": (
             "tiny", "films.yaml", {"balanced": True, "overrides": ["choices={templates: [x, y]}"]}
         ),
@@ -402,6 +446,9 @@ def test_the_picture_is_whole_and_the_same_each_time(run, tmp_path):
     assert "80.0% ± 14.1 |" in table(result)
     paths = [plot_few_shot(result, tmp_path / name, others=[result]) for name in ("a.svg", "b.svg")]
     assert paths[0].read_bytes() == paths[1].read_bytes()
+    drawn = paths[0].read_text()  # in which matplotlib notes every text that it draws
+    for text in ("zero-shot", "one-shot", "few-shot", "chance: 50.0%", "fine-tuned on the same examples", "accuracy"):
+        assert f"<!-- {text} -->" in drawn
     assert read_result(result.save(tmp_path / "r.json")).beside == result.beside
     with pytest.raises(ValueError, match="must end in .png or .svg"):
         plot_few_shot(result, tmp_path / "a.gif")

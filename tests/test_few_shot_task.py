@@ -127,6 +127,27 @@ def test_a_free_answer_may_have_several_right_texts(folder):
     )
 
 
+def test_labels_that_are_numbers_are_taken_as_they_are_written(folder):
+    """Of one to five stars "1" is the first label; its place, 0, is none of them."""
+    task = _task(folder, TASK.replace("[no, yes]", '["1", "2", "3"]'))
+    assert [item_of(task, {"question": "?", "label": stars}, 0).answer for stars in (1, 2, 3)] == [0, 1, 2]
+    with pytest.raises(ValueError, match="'0' is none of the choices 1, 2, 3, whose places are not taken where they"):
+        item_of(task, {"question": "?", "label": 0}, 0)
+    places = _task(folder, TASK.replace("[no, yes]", '["0", "1"]'))
+    assert item_of(places, {"question": "?", "label": 1}, 0).answer == 1
+
+
+def test_of_several_fields_the_first_that_is_there_is_made_content_free(folder):
+    task = _task(
+        folder, TASK.replace("{{ question }}", "{{ premise or question }}") + "content: [premise or question]\n"
+    )
+    assert content_free_query(task, Item("0", {"premise": "", "question": "Who?"})) == "Q: N/A\nA:"
+    row = item_of(task, {"premise": "A cup.", "question": "cause", "label": 0}, 0)
+    assert content_free_query(task, row) == "Q: N/A\nA:"
+    with pytest.raises(ValueError, match="content: the item '0' has no field 'premise or question', but text"):
+        content_free_query(task, Item("0", {"text": "x"}))
+
+
 def test_an_empty_query_compares_whole_texts(folder):
     task = _task(
         folder,
@@ -179,6 +200,8 @@ BROKEN = {
     "a name with a slash": (TASK, "name: 'a/b' must be letters, digits", "name=a/b"),
     "not YAML": ("query: [", "is not valid YAML"),
     "a list": ("- query", "is not a list of keys such as 'data:' and 'query:'"),
+    "an override without quotes": (TASK, "is not valid YAML: .*; a text with '{', '.' or ': ' in it stands in quotes",
+                                   "query=Q: {{ question }}"),
     "an override without a value": (TASK, "'data.file' is not of the form key=value, such as data.file=my.jsonl",
                                     "data.file"),
 }  # fmt: skip
@@ -197,12 +220,33 @@ BROKEN_DATA = {
                                   "are question, label"),
     "an answer that is no choice": ('answer="maybe"', "answer of the item '0': 'maybe' is none of the choices no, "),
     "an answer beyond the choices": ('answer="-1"', "answer of the item '0': -1 is no place among its 2 choices"),
-    "a file that is not there": ("data.file=nowhere.jsonl", "reads the file 'nowhere.jsonl', and there is none"),
+    "a file that is not there": ("data.file=nowhere.jsonl", "reads the file 'nowhere.jsonl', and there is none: "
+                                 "name yours with --set data.file=PATH, or"),
+    "shots that are not there": ("data.shots_file=none.jsonl", "name yours with --set data.shots_file=PATH, or"),
+    "a text file": ("data.file=asked.txt", "'asked.txt' is no file of a known kind: its name ends in '"),
     "a file of another kind": ("data.file=asked.pkl", "'asked.pkl' is no file of a known kind: its name ends in '"),
     "the same name twice": ('id="same"', "has two items with the id 'same': each has one of its own"),
     "a choice without text": ('choices={templates: ["", "x"]}', "a choice is empty, so there is nothing to score"),
     "a method that changes things": ('query="{{ question.__class__ }}"', "query of the item '0'"),
 }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ("{phenomenon: agreement}", "the generator 'minimal-pairs' does not take .*unexpected keyword argument"),
+        ("{phenomena: [agrement]}", "phenomena: there is no 'agrement': did you mean 'agreement'"),
+        ("{phenomena: 3}", "the generator 'minimal-pairs' does not take {'phenomena': 3}"),
+    ],
+)
+def test_options_that_a_generator_does_not_take_are_refused(options, message):
+    with pytest.raises(ValueError, match=message):
+        load_items(load_task("minimal-pairs", [f"data.options={options}"]))
+
+
+def test_a_single_phenomenon_needs_no_list():
+    items, _ = load_items(load_task("minimal-pairs", ["data.options.phenomena=reflexives", "data.number=4"]))
+    assert {item.group for item in items} == {"reflexives"}
 
 
 @pytest.mark.parametrize("name", BROKEN_DATA)

@@ -9,7 +9,7 @@ import pytest
 from regard.evaluation.few_shot.prompts import completions_of
 from regard.evaluation.few_shot.rows import load_items
 from regard.evaluation.few_shot.task import list_tasks, load_task, task_text
-from regard.evaluation.few_shot.templates import example_of, item_of, queries_of
+from regard.evaluation.few_shot.templates import content_free_query, example_of, item_of, queries_of
 
 SYNTHETIC = ("swapping", "copying", "induction", "lookup", "cipher", "arithmetic", "word-classes", "all-or-any")
 
@@ -238,6 +238,17 @@ def test_a_translation_is_asked_for(name, query, answer):
 def test_a_shot_is_the_query_with_its_answer(name, row, example):
     task = load_task(name)
     assert example_of(task, item_of(task, row, 0)) == example
+
+
+@pytest.mark.parametrize(
+    ("place", "query"),
+    [(11, "N/A because"), (12, "N/A because"), (13, "N/A so"), (14, "N/A bu yüzden"), (15, "N/A çünkü")],
+)
+def test_without_its_premise_a_copa_item_still_asks_for_cause_or_effect(place, query):
+    """What calibration compares with has to differ in the content alone."""
+    name, row, _ = CHOOSING[place]
+    task = load_task(name)
+    assert content_free_query(task, item_of(task, row, 0)) == query
 
 
 def test_minimal_pairs_are_counted_by_what_differs():

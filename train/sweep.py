@@ -247,7 +247,9 @@ def _said_once() -> Iterator[None]:
         seen.add(record.getMessage())
         return len(seen) > before
 
-    loggers = [logging.getLogger(f"regard.train.{module}") for module in ("recipe", "tokenizer_checks", "model_checks")]
+    loggers = [
+        logging.getLogger(f"regard.train.{module}") for module in ("recipe", "tokenizer_checks", "model_checks")
+    ]
     for logger in loggers:
         logger.addFilter(is_new)
     try:

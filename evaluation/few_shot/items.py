@@ -70,4 +70,7 @@ def builtin_items(name: str, number: int | None = None, seed: int = 0, **options
         raise ValueError(f"data.builtin: there is no generator '{name}': it must be one of {', '.join(BUILTIN)}.")
     module, function = BUILTIN[name]
     make: Callable[..., list[Item]] = getattr(import_module(module), function)
-    return make(number, seed, **options)
+    try:
+        return make(number, seed, **options)
+    except TypeError as error:  # an option that there is none of, or of another type: the generators' own are checked
+        raise ValueError(f"data.options: the generator '{name}' does not take {options} ({error}).") from error

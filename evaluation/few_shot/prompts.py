@@ -9,6 +9,7 @@ is too long without any shot is an error: a text cut anywhere else is another qu
 from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING, Protocol
 
 from regard.evaluation.few_shot.items import Item
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 
 SLACK = 8  # tokens that a text may have beyond its bytes: those that a tokenizer puts around it
 NO_LIMIT = 10**9  # beyond it a tokenizer's limit stands for none
+KEPT = 256  # beginnings of prompts whose tokens are counted once: more than there are numbers of shots
 
 
 class Room(Protocol):
@@ -28,9 +30,13 @@ class Room(Protocol):
 
     limit: int | None
 
-    def needs(self, pairs: Sequence[tuple[str, str | None]]) -> int:
-        """The tokens that the longest of several prompts takes, at most, with its completion; where that is None it
-        is still to be written."""
+    def needs(self, pairs: Sequence[tuple[str, str | None]], before: str = "") -> int:
+        """The tokens that the longest of several prompts takes with its completion; where that is None it is still to
+        be written. A bound will do that is on the same side of the limit.
+
+        Args:
+            before: what all of them begin with, and the prompts of other items too.
+        """
 
 
 @dataclass(frozen=True)
@@ -69,8 +75,11 @@ def completions_of(task: "Task", item: Item) -> tuple[str, ...]:
     return tuple(task.join + choice if task.takes_shots else choice for choice in item.choices)
 
 
-def build(texts: Texts, item: Item, shots: Sequence[Item], room: Room) -> Prompt:
+def build(texts: Texts, item: Item, shots: Sequence[Item], room: Room, calibrate: bool = False) -> Prompt:
     """The prompt of an item, with as many of the shots as there is room for.
+
+    Args:
+        calibrate: the same shots have to fit before "N/A" too, which may be longer than what is asked.
 
     Raises:
         ValueError: description and query alone are too long.
@@ -78,19 +87,26 @@ def build(texts: Texts, item: Item, shots: Sequence[Item], room: Room) -> Prompt
     task = texts.task
     shown = [texts.example(shot) + task.separator for shot in shots]
     queries, completions = texts.queries(item), completions_of(task, item)
+    free = texts.content_free(item) if calibrate else None
 
     def prompt(dropped: int) -> Prompt:
         before = task.description + "".join(shown[dropped:])
         return Prompt(before, queries, completions, tuple(shots[dropped:]), dropped)
 
     def fits(dropped: int) -> bool:
-        return room.limit is None or room.needs(prompt(dropped).pairs()) <= room.limit
+        if room.limit is None:
+            return True
+        return room.needs(pairs(prompt(dropped)), prompt(dropped).before) <= room.limit
+
+    def pairs(asked: Prompt) -> list[tuple[str, str | None]]:
+        without = [] if free is None else [(asked.before + free, completion) for completion in completions]
+        return asked.pairs() + without
 
     if fits(0):
         return prompt(0)
     dropped = bisect_left(range(len(shown) + 1), True, key=fits)
     if dropped > len(shown):
-        needed = room.needs(prompt(len(shown)).pairs())
+        needed = room.needs(pairs(prompt(len(shown))))
         raise ValueError(
             f"The item '{item.id}' takes {needed} tokens without any shot, and the model reads {room.limit}: shorten "
             "the description or the item, or take another model."
@@ -114,13 +130,20 @@ class ModelRoom:
         self.model = model
         self.tokenizer = tokenizer
         self.new_tokens = new_tokens
+        self.tokens = lru_cache(KEPT)(lambda text: len(tokenizer(text, verbose=False)["input_ids"]))
 
-    def needs(self, pairs: Sequence[tuple[str, str | None]]) -> int:
-        """As `Room` says; a bound where that is enough, since a token is at least a byte of its text."""
+    def needs(self, pairs: Sequence[tuple[str, str | None]], before: str = "") -> int:
+        """As `Room` says; a bound where that is enough, since a token is at least a byte of its text. What many items
+        have before their query is counted once: each item's whole text would take longer than the model does."""
         bound = max(len((prompt + (completion or "")).encode()) for prompt, completion in pairs)
         bound += SLACK + self.new_tokens
         if self.limit is None or bound <= self.limit:
             return bound
+        if before:
+            shared = self.tokens(before)
+            bound += shared - len(before.encode())
+            if bound <= self.limit or shared - SLACK > self.limit:
+                return bound
         from regard.evaluation.few_shot.joining import Request
         from regard.evaluation.few_shot.scoring import positions_needed
         from regard.evaluation.generation import _encode_prompt

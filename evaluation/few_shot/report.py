@@ -1,6 +1,7 @@
 """A whole evaluation: a task is asked of a model in a folder or on the Hub, and what came out is written down."""
 
 import dataclasses
+import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -54,12 +55,12 @@ def run_few_shot(
     loaded = task if isinstance(task, Task) else load_task(task, overrides)
     if not any(settings_of(loaded, **settings).shots) and beside is not None:
         raise ValueError(f"The task '{loaded.name}' is asked without shots, so no other learner can learn from them.")
-    _check_folder(output)
+    local = Path(model).is_dir()
+    folder = output or (Path(model) if local else HUB_RUNS / model.replace("/", "-"))
+    _check_folder(folder)
     _check_model(model)
     asked = load_items(loaded, limit)
-    local = Path(model).is_dir()
     name = Path(model).resolve().name if local else model
-    folder = output or (Path(model) if local else HUB_RUNS / model.replace("/", "-"))
     more = {"data": asked, "name": name, "batch_size": batch_size, "show": show, **settings}
     prompted = *load(model), loaded
     result = few_shot(*prompted, limit=limit, **more)
@@ -74,9 +75,13 @@ def write(result: FewShotResult, folder: Path) -> list[Path]:
     return [result.save(folder / f"{PREFIX}{result.task}.json"), picture]
 
 
-def _check_folder(output: Path | None) -> None:
-    if output is not None and output.exists() and not output.is_dir():
-        raise ValueError(f"--output: '{output}' is a file, and the results go into a folder.")
+def _check_folder(folder: Path) -> None:
+    """Before hours of work: whether it is a folder, or can be made one, and can be written to."""
+    there = next(place for place in (folder, *folder.absolute().parents) if place.exists())
+    if not there.is_dir():
+        raise ValueError(f"--output: '{there}' is a file, and the results go into a folder.")
+    if not os.access(there, os.W_OK):
+        raise ValueError(f"--output: the folder '{there}' cannot be written to, so the results need another one.")
 
 
 def _check_model(model: str) -> None:

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from regard.evaluation.few_shot.task import Task
 
 FORMAT = "regard-few-shot-1"
+RECORDS = '  "records": ['  # begins the last line of the summary
 
 
 @dataclass(frozen=True)
@@ -133,21 +134,25 @@ class FewShotResult:
         """Writes all of it as JSON, a record a line; the file is complete or not there."""
         head = json_text(self.summary()).rstrip().removesuffix("}").rstrip()
         with replacing(path) as partial, open(partial, "w", encoding="utf-8") as file:
-            file.write(f'{head},\n  "records": [')
+            file.write(f"{head},\n{RECORDS}")
             for number, record in enumerate(self.records):
                 file.write(f"{',' if number else ''}\n    {json_line(record)}")
             file.write("\n  ]\n}\n")
         return Path(path)
 
 
-def read_result(path: str | Path) -> FewShotResult:
+def read_result(path: str | Path, records: bool = True) -> FewShotResult:
     """What `FewShotResult.save` wrote.
+
+    Args:
+        records: whether the records are read; without them, a file with all prompts is as quickly read as a small one.
 
     Raises:
         ValueError: it is no such file.
     """
     try:
-        content = json.loads(Path(path).read_text(encoding="utf-8"))
+        content = json.loads(Path(path).read_text(encoding="utf-8") if records else _head(path))
+        content.update({} if records else {"records": []})
         if content.pop("format") != FORMAT:
             raise ValueError("it has another format")
         points = []
@@ -163,6 +168,17 @@ def read_result(path: str | Path) -> FewShotResult:
         raise ValueError(f"There is no few-shot result '{path}'.") from error
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise ValueError(f"'{path}' is no result that `regard few-shot` wrote ({error}).") from error
+
+
+def _head(path: str | Path) -> str:
+    """The text of a file without its records, which `save` writes last and on lines of their own."""
+    lines: list[str] = []
+    with open(path, encoding="utf-8") as file:
+        for line in file:
+            if line.startswith(RECORDS):
+                return "".join(lines).rstrip().removesuffix(",") + "}"
+            lines.append(line)
+    return "".join(lines)
 
 
 def collect(

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from regard.evaluation.few_shot.items import Item, builtin_items
 from regard.evaluation.few_shot.templates import example_of, item_of, queries_of
 from regard.evaluation.naming import either
-from regard.evaluation.readers import SUFFIXES, read_rows
+from regard.evaluation.readers import READERS, read_rows
 
 if TYPE_CHECKING:
     from regard.evaluation.few_shot.task import Data, Task
@@ -79,10 +79,14 @@ def _file(task: "Task", name: str) -> Iterator[dict[str, Any]]:
     path = Path(name).expanduser()
     if not path.is_file() and task.folder is not None and (task.folder / path).is_file():
         path = task.folder / path
-    if path.suffix.lower() not in SUFFIXES:
-        raise ValueError(f"data.file: '{name}' is no file of a known kind: its name ends in {either(SUFFIXES)}.")
+    if path.suffix.lower() not in READERS:  # a text file has pieces, not rows with fields
+        raise ValueError(f"data.file: '{name}' is no file of a known kind: its name ends in {either(READERS)}.")
     if not path.is_file():
-        raise ValueError(f"The task '{task.name}' reads the file '{name}', and there is none.")
+        key = "shots_file" if name == task.data.shots_file else "file"
+        raise ValueError(
+            f"The task '{task.name}' reads the file '{name}', and there is none: name yours with --set "
+            f"data.{key}=PATH, or data.{key} in a task file."
+        )
     for _, row in read_rows(path):
         yield row
 

@@ -12,7 +12,8 @@ With s = log P(choice | prompt), the sum over the tokens of the choice:
 What stands between query and choice (a space, most often) is scored with the choice, and is not counted among its
 characters and bytes. Calibration (Zhao et al., 2021, "Calibrate Before Use", section 5) divides the probability of
 each choice by the one that it has after the same shots and "N/A" in the place of the question: with W = diag(p_cf)⁻¹
-the prediction is argmax W p, which in logarithms is a difference.
+the prediction is argmax W p, which in logarithms is a difference. The paper's experiments take the mean of p_cf over
+three such inputs ("N/A", "[MASK]" and none); here it is that of "N/A" alone, which makes its prediction uniform.
 """
 
 import math

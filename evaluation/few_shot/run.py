@@ -154,7 +154,7 @@ def ask(
         show(f"{_what(number, seed, place, settings)} ({step} of {len(steps)})")
         several = drawn[number, seed]
         prompts = [
-            build(texts, item, [one.shots[shot] for shot in order], reader.room)
+            build(texts, item, [one.shots[shot] for shot in order], reader.room, settings.calibrate)
             for item, one in zip(items, several, strict=True)
         ]
         if task.writes:

@@ -25,8 +25,9 @@
       contexts: ["...", "..."]       #   partial scoring: one query an option (templates, or the name of a field with
       continuation: "{{ rest }}"     #   a list), and the continuation after each; `query` is left out
     answer: "{{ label }}"            # what is right. Of choices: its place, from 0 on, or one of `labels` as it is
-                                     #   written; of a free text: what it is compared with, and a list of templates or
-                                     #   {field: answers} gives several right ones
+                                     #   written (labels that are numbers other than their places: only so); of a free
+                                     #   text: what it is compared with, and a list of templates or {field: answers}
+                                     #   gives several right ones
     generation:                      # where the model writes freely
       stop: ["\\n"]                   #   the text ends before any of these
       max_new_tokens: 32             #   or after so many tokens
@@ -34,7 +35,8 @@
     id: "{{ id }}"                   # names a row; by default its number
     group: "{{ phenomenon }}"        # items are counted by group too
     unconditional: ""                # what stands in the place of the prompt for the normalisation `unconditional`
-    content: [sentence]              # the fields that calibration makes "N/A"; by default all that are text
+    content: [sentence]              # the fields that calibration makes "N/A"; by default all that are text; of
+                                     #   `a or b` the first that is there
 
 An empty `query` asks which of whole texts is likelier, without a prompt; such a task takes no shots. Items of a
 generator that have choices, an answer or references keep them where the task says nothing of its own.

@@ -131,11 +131,18 @@ def example_of(task: "Task", item: Item) -> str:
 def content_free_query(task: "Task", item: Item) -> str:
     """The query with "N/A" in the place of its content, for calibration."""
     where = f"query of the item '{item.id}' without its content"
-    for name in task.content or ():
-        if name not in item.fields:
-            raise ValueError(f"content: the item '{item.id}' has no field '{name}', but {', '.join(item.fields)}.")
-    names = task.content or [name for name, value in item.fields.items() if isinstance(value, str)]
+    names = [name for name, value in item.fields.items() if isinstance(value, str)]
+    if task.content:
+        names = [_first_there(item, several) for several in task.content]
     return render(task.query, {**item.fields, **dict.fromkeys(names, CONTENT_FREE)}, where)
+
+
+def _first_there(item: Item, several: str) -> str:
+    """The first field of "premise or question" that an item has."""
+    found = next((name for one in several.split(" or ") if (name := one.strip()) in item.fields), None)
+    if found is None:
+        raise ValueError(f"content: the item '{item.id}' has no field '{several}', but {', '.join(item.fields)}.")
+    return found
 
 
 def _options(
@@ -179,13 +186,15 @@ def _place(task: "Task", fields: Mapping[str, Any], choices: tuple[str, ...], wh
     if not isinstance(task.answer, str):
         raise ValueError("answer: of choices it is one template, the place of the right one or its text.")
     text = render(task.answer, fields, f"answer of {where}").strip()
-    if text.lstrip("-").isdecimal():
+    named = task.labels is not None and any(one.isdecimal() and one != str(i) for i, one in enumerate(task.labels))
+    if text.lstrip("-").isdecimal() and not named:  # of the labels 1 to 5, a 1 would else be the second
         if 0 <= int(text) < len(choices):
             return int(text)
         raise ValueError(f"answer of {where}: {text} is no place among its {len(choices)} choices, counted from 0.")
     if choices.count(text) == 1:
         return choices.index(text)
-    raise ValueError(f"answer of {where}: '{text}' is none of the choices {', '.join(choices)}, and no place either.")
+    otherwise = ", whose places are not taken where they are numbers" if named else ", and no place either"
+    raise ValueError(f"answer of {where}: '{text}' is none of the choices {', '.join(choices)}{otherwise}.")
 
 
 def _references(task: "Task", fields: Mapping[str, Any], where: str) -> tuple[str, ...]:

@@ -89,7 +89,8 @@ def _item(index: int, pair: MinimalPair) -> Item:
     )
 
 
-def _chosen(phenomena: Sequence[str] | None) -> list[str]:
+def _chosen(phenomena: Sequence[str] | str | None) -> list[str]:
+    phenomena = [phenomena] if isinstance(phenomena, str) else phenomena  # as a task's options may have it
     for name in phenomena or ():
         if name not in PHENOMENA:
             raise ValueError(f"phenomena: there is no '{name}'{nearest(name, PHENOMENA)}")
