@@ -24,7 +24,7 @@ import numpy as np
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from regard.evaluation.few_shot.joining import Row, bare_ids, first_token, template
-from regard.evaluation.few_shot.scoring import check_batch_size, row_sums
+from regard.evaluation.few_shot.scoring import check_batch_size, check_predicts, row_sums
 from regard.evaluation.generation import position_limit
 from regard.evaluation.likelihood import perplexity
 from regard.evaluation.readers import ENDS, TEXT, columns_of, local_file, read_rows
@@ -97,14 +97,15 @@ def document_likelihood(
         window: how many tokens the model reads at once; by default as many as the model, or else the tokenizer, says.
         stride: tokens that are predicted in each window but the first, from 1 to `window`; by default half of it. The
             smaller it is, the more the model has seen before each token, and the longer it takes.
-        batch_size: windows at once.
+        batch_size: windows at once, at most; fewer when they are long.
         show: called with the number of tokens that are predicted so far.
 
     Raises:
         ValueError: another kind of model, numbers that cannot work, or nothing to predict.
     """
-    if model.config.is_encoder_decoder or model.get_output_embeddings() is None:
+    if model.config.is_encoder_decoder:
         raise ValueError(f"A {type(model).__name__} does not predict a text: that takes a causal language model.")
+    check_predicts(model)
     window, stride = _sizes(model, tokenizer, window, stride)
     counts = {"documents": 0, "words": 0, "bytes": 0, "unknown": 0}
     unknown = tokenizer.unk_token_id
@@ -175,7 +176,8 @@ def read_documents(path: str | Path, column: str = TEXT, *, blank_lines: bool = 
     """The documents of a file: a row each, or one of a text file.
 
     Args:
-        path: a .txt file, or one with rows (.jsonl, .json, .csv, .tsv, .parquet).
+        path: a .txt file, whose line ends are kept and byte order mark is not, or one with rows (.jsonl, .json, .csv,
+            .tsv, .parquet).
         column: where a row has its text.
         blank_lines: they part the documents of a text file.
 
@@ -197,8 +199,8 @@ def read_documents(path: str | Path, column: str = TEXT, *, blank_lines: bool = 
 
 def _whole_texts(rows: Iterable[tuple[str, dict[str, Any]]]) -> Iterator[str]:
     pieces: list[str] = []
-    for _, row in rows:
-        pieces.append(row[TEXT])
+    for number, (_, row) in enumerate(rows):
+        pieces.append(row[TEXT] if number else row[TEXT].removeprefix("\ufeff"))
         if row[ENDS]:
             yield "".join(pieces)
             pieces = []

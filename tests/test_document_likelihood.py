@@ -10,7 +10,7 @@ from types import SimpleNamespace
 import pytest
 import torch
 import yaml
-from transformers import GPT2Config, GPT2LMHeadModel
+from transformers import BertConfig, BertForMaskedLM, GPT2Config, GPT2LMHeadModel
 from typer.testing import CliRunner
 
 from regard.cli import app
@@ -93,8 +93,8 @@ class Uniform(torch.nn.Module):
     device = torch.device("cpu")
     config = SimpleNamespace(is_encoder_decoder=False, bos_token_id=None, max_position_embeddings=6)
 
-    def get_output_embeddings(self):
-        return self
+    def can_generate(self):
+        return True
 
     def forward(self, input_ids, attention_mask):
         return SimpleNamespace(logits=torch.zeros(*input_ids.shape, len(TOKENIZER)))
@@ -146,6 +146,11 @@ def test_nothing_to_predict_and_the_wrong_model(model):
     )
     with pytest.raises(ValueError, match="takes a causal language model"):
         document_likelihood(TransformerForConditionalGeneration(config), TOKENIZER, DOCUMENTS)
+    config = BertConfig(
+        vocab_size=len(TOKENIZER), hidden_size=8, num_attention_heads=2, num_hidden_layers=1, intermediate_size=8
+    )
+    with pytest.raises(ValueError, match="A BertForMaskedLM does not predict what comes next"):
+        document_likelihood(BertForMaskedLM(config), TOKENIZER, DOCUMENTS)
 
 
 def test_documents_of_files(tmp_path):
@@ -153,6 +158,9 @@ def test_documents_of_files(tmp_path):
     text.write_text("one\ntwo\n\nthree\n", encoding="utf-8")
     assert list(read_documents(text)) == ["one\ntwo\n\nthree\n"]
     assert list(read_documents(text, blank_lines=True)) == ["one\ntwo\n\n", "three\n"]
+    text.write_bytes(b"\xef\xbb\xbfone\r\ntwo\r\n")
+    for blank_lines in (False, True):
+        assert list(read_documents(text, blank_lines=blank_lines)) == ["one\r\ntwo\r\n"]
     rows = tmp_path / "rows.jsonl"
     rows.write_text('{"text": "one\\ntwo", "page": "p"}\n{"text": "three", "page": 4}\n', encoding="utf-8")
     assert list(read_documents(rows)) == ["one\ntwo", "three"]

@@ -76,6 +76,10 @@ def test_the_command_writes_its_results(folder, monkeypatch):
 def test_a_difference_is_a_failure(folder, monkeypatch, capsys):
     assert call(folder, monkeypatch, off_by=2e-4) == 1
     assert "log-probabilities differ by 0.0002" in capsys.readouterr().err
+    of_one = {"shots": few_shot.OWN, "ratio": 0.5, "largest_difference": 1e-5}
+    assert few_shot.faults([of_one | {"accuracy": {"ours": 0.5, "peer": 0.5}}]) == []
+    (sentence,) = few_shot.faults([of_one | {"accuracy": {"ours": 0.5, "peer": 0.4}}])
+    assert sentence == f"Shots {few_shot.OWN}: accuracies differ, {{'ours': 0.5, 'peer': 0.4}}."
 
 
 def test_prompts_and_accuracy():

@@ -4,6 +4,7 @@ What is right is computed here another way: each request alone, without a cache,
 another by the model's plain outputs; and by models whose probabilities are known from a formula.
 """
 
+import inspect
 import math
 import random
 from types import SimpleNamespace
@@ -160,6 +161,58 @@ def test_what_is_shared_is_computed_once(causal, monkeypatch):
     assert [total for total, _ in packed_sums(model, rows, 100)] == pytest.approx(expected, abs=1e-4)
 
 
+def test_a_long_prompt_needs_no_mask(causal):
+    """The first row of a pass may be longer than `TOKENS`; what would grow with its square is never made."""
+    rows = [Row((*range(5, 35), *tail), 30) for tail in ((7, 8), (7, 9), (8, 7))]
+    assert [each.mask() for each in passes(rows[:1], 100)] == [None]
+    kept = [each.kept for each in passes(rows, 1)]
+    assert kept == [0, 29, 29]
+    assert [each.mask() for each in passes(rows, 1)] == [None] * 3
+    (whole,) = passes(rows, 100)
+    assert whole.mask().shape == (32, 32)
+    expected = [alone(causal["ours"], row) for row in rows]
+    for batch_size in (1, 100):
+        found = [total for total, _ in packed_sums(causal["ours"], rows, batch_size)]
+        assert found == pytest.approx(expected, abs=1e-4)
+
+
+@pytest.mark.parametrize("deaf_to", ["attention_mask", "position_ids"])
+def test_a_model_that_takes_a_mask_or_positions_and_does_not_heed_them_is_not_packed(deaf_to):
+    class Deaf(transformers.GPT2LMHeadModel):
+        def forward(self, input_ids=None, attention_mask=None, position_ids=None, use_cache=None, **others):
+            heard = {"attention_mask": attention_mask, "position_ids": position_ids, "use_cache": use_cache}
+            if attention_mask is None or attention_mask.dim() == 4:
+                heard[deaf_to] = None
+            return super().forward(input_ids, **heard, **others)
+
+    # `inspect` must find the cache among the arguments, as in the class above it.
+    Deaf.forward.__signature__ = inspect.signature(transformers.GPT2LMHeadModel.forward)
+    torch.manual_seed(0)
+    config = library("GPT2", n_embd=16, n_head=2, n_layer=2, n_positions=300, initializer_range=0.3).config
+    model = Deaf(config).eval()
+    assert not can_pack(model)
+    expected = [alone(model, row) for row in join(model, BPE, REQUESTS)]
+    assert [one.log_probability for one in score(model, BPE, REQUESTS)] == pytest.approx(expected, abs=1e-4)
+
+
+def test_angles_that_depend_on_the_longest_row_of_a_batch():
+    """LongRoPE takes other angles for all rows of a batch as soon as one is longer than 24 tokens."""
+    torch.manual_seed(0)
+    rope = {"rope_type": "longrope", "rope_theta": 10000.0, "original_max_position_embeddings": 24}
+    rope |= {"short_factor": [1.0] * 2, "long_factor": [8.0] * 2}
+    settings = {"max_position_embeddings": 300, "original_max_position_embeddings": 24, "rope_parameters": rope}
+    model = transformers.Phi3ForCausalLM(
+        transformers.Phi3Config(vocab_size=VOCABULARY, **SIZES, **LLAMA, **settings, sliding_window=None)
+    ).eval()
+    rows = join(model, BPE, [*REQUESTS[:3], Request("Review: a warm", " film"), Request("Review: a dull", " film")])
+    lengths = sorted(len(row.ids) - 1 for row in rows)
+    assert lengths[0] < 24 < lengths[-1]
+    expected = [alone(model, row) for row in rows]
+    for batch_size in (1, 5):
+        found = [total for total, _ in row_sums(model, rows, batch_size)]
+        assert found == pytest.approx(expected, abs=1e-4)
+
+
 def test_random_trees(causal):
     """Rows of few distinct tokens share beginnings of all lengths, are one another's beginnings, and come twice."""
     generator = random.Random(3)
@@ -284,6 +337,21 @@ def test_choices_of_one_prompt_are_scored_from_the_same_token_on():
     ]
 
 
+def test_choices_that_change_how_the_prompt_is_written_are_scored_from_where_they_differ():
+    """Two spaces are one token before "b" and two before "a": what is read must be the same."""
+    tokenizer = merging((" ", "a"), (" ", " "))
+    both = [([*"c:"], [" ", " a"]), ([*"c:"], ["  ", "b"])]
+    assert scored(tokenizer, ("c:  ", "a"), ("c:  ", "b")) == both
+    assert scored(tokenizer, ("c:  ", "b"), ("c:  ", "a")) == both[::-1]
+
+
+def test_a_choice_of_which_the_tokenizer_leaves_nothing_is_refused():
+    """No token of the prompt is scored in its place."""
+    tokenizer = train_tokenizer(TEXTS, "word", 30, min_frequency=1, template="bos")
+    with pytest.raises(ValueError, match=r"The choice '\\n' has no token in this model's tokenizer"):
+        join(NAMES, tokenizer, [Request("the dog", " a"), Request("the dog", "\n")])
+
+
 def test_an_empty_prompt_and_a_merge_at_the_very_start_begin_with_a_token():
     tokenizer = merging(("a", "b"))
     assert scored(tokenizer, ("", "ab")) == [(["<s>"], ["ab"])]
@@ -317,6 +385,20 @@ def test_a_begin_token_in_the_text_stands_once():
     tokenizer = merging(template=("<s>", "$A"))
     assert scored(tokenizer, ("<s>a", "b")) == [(["<s>", "a"], ["b"])]
     assert scored(tokenizer, ("", "<s>")) == [(["<s>"], ["<s>"])]
+    # The first text leaves open which of two begin tokens is the tokenizer's.
+    assert scored(tokenizer, ("", "<s>"), ("a", "b")) == [(["<s>"], ["<s>"]), (["<s>", "a"], ["b"])]
+
+
+def test_a_begin_token_that_is_not_in_the_vocabulary_is_none():
+    """GPT-2's configuration names 50256 where nothing else is said."""
+    tokenizer = merging()
+    tokenizer.bos_token = None
+    model = SimpleNamespace(config=transformers.GPT2Config(vocab_size=len(tokenizer)))
+    assert model.config.bos_token_id >= len(tokenizer)
+    assert scored(tokenizer, ("", "ab"), model=model) == [(["</s>"], [*"ab"])]
+    tokenizer.bos_token = "<s>"
+    named = SimpleNamespace(config=SimpleNamespace(bos_token_id=1))  # the tokenizer knows its own
+    assert scored(tokenizer, ("", "ab"), model=named) == [(["<s>"], [*"ab"])]
 
 
 @pytest.mark.parametrize("kind", ["byte-bpe", "wordpiece", "unigram", "word", "char"])
@@ -379,6 +461,9 @@ class Uniform(torch.nn.Module):
         super().__init__()
         self.config = SimpleNamespace(is_encoder_decoder=False, vocab_size=size, bos_token_id=0, **config)
 
+    def can_generate(self):
+        return True
+
     def forward(self, input_ids, attention_mask=None):
         logits = torch.zeros(*input_ids.shape, self.config.vocab_size)
         logits[..., 0] = math.log(2)
@@ -439,6 +524,30 @@ def test_wrong_calls(causal, requests, settings, sentence):
         score(causal["ours"], BPE, requests, **settings)
 
 
+@pytest.mark.parametrize(
+    ("name", "sentence"),
+    [
+        ("BertForMaskedLM", "A BertForMaskedLM does not predict what comes next"),
+        ("BertLMHeadModel", "This BertLMHeadModel sees the tokens that it is to predict"),
+    ],
+)
+def test_models_that_look_ahead_are_refused(name, sentence):
+    torch.manual_seed(0)
+    config = transformers.BertConfig(
+        vocab_size=VOCABULARY, hidden_size=16, num_hidden_layers=1, num_attention_heads=2, intermediate_size=32,
+        initializer_range=0.3,
+    )  # fmt: skip
+    with pytest.raises(ValueError, match=sentence):
+        score(getattr(transformers, name)(config), BPE, REQUESTS)
+    config.is_decoder = True
+    if name == "BertLMHeadModel":
+        model = transformers.BertLMHeadModel(config).eval()
+        rows = join(model, BPE, REQUESTS)
+        assert [one.log_probability for one in score(model, BPE, REQUESTS)] == pytest.approx(
+            [alone(model, row) for row in rows], abs=1e-4
+        )
+
+
 def test_nothing_asked(causal):
     assert score(causal["ours"], BPE, []) == []
     assert score(seq2seq("ours"), byte_bpe("eos"), []) == []
@@ -474,6 +583,7 @@ def test_writing_is_that_of_each_prompt_alone(causal, name):
 
 def test_what_prompts_begin_with_is_read_once(causal):
     model, seen = causal["ours"], []
+    assert can_pack(model)  # tried out before what is counted
     prompts = [f"{SHOTS}Question: {query}\nAnswer:" for query in QUERIES]
     shots = len(BPE(SHOTS + "Question: Which")["input_ids"])
     hook = model.register_forward_hook(lambda module, args, kwargs, out: seen.append(kwargs), with_kwargs=True)
@@ -497,3 +607,30 @@ def test_writing_ends_before_a_stop_string(causal):
     assert write(model, tokenizer, QUERIES, max_new_tokens=12, stop=[stop]) == [t.partition(stop)[0] for t in whole]
     with pytest.raises(ValueError, match="stop=''"):
         write(causal["ours"], BPE, QUERIES, stop="")
+
+
+def test_writing_takes_the_likeliest_token_whatever_a_model_asks_for_otherwise(causal):
+    """A penalty on repetition, as many chat models have it, would fall on the answers in the shots; BART forces an end
+    token in the place of the last one."""
+    bart, eos = seq2seq("Bart"), byte_bpe("eos")
+    bart.generation_config.forced_eos_token_id = None
+    for model, tokenizer in ((causal["ours"], BPE), (bart, eos)):
+        before = model.generation_config.to_dict()
+        expected = write(model, tokenizer, [SHOTS, *QUERIES], max_new_tokens=6)
+        own = {"repetition_penalty": 3.0, "no_repeat_ngram_size": 1, "min_length": 99, "forced_eos_token_id": 2}
+        model.generation_config.update(**own)
+        try:
+            assert write(model, tokenizer, [SHOTS, *QUERIES], max_new_tokens=6) == expected
+            assert {name: getattr(model.generation_config, name) for name in own} == own
+        finally:
+            model.generation_config = transformers.GenerationConfig.from_dict(before)
+
+
+def test_an_encoder_decoder_reads_the_whole_prompt_before_it_writes():
+    """The limit of a tokenizer is not the model's, and the end of a prompt is where the query stands."""
+    model, tokenizer = seq2seq("T5"), byte_bpe("eos")
+    expected = write(model, tokenizer, [SHOTS + query for query in QUERIES], max_new_tokens=8)
+    tokenizer.model_max_length = 5
+    assert write(model, tokenizer, [SHOTS + query for query in QUERIES], max_new_tokens=8) == expected
+    assert len(set(expected)) > 1
+    assert write(model, tokenizer, [SHOTS + query + " \n" for query in QUERIES], max_new_tokens=8) == expected

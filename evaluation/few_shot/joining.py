@@ -3,8 +3,16 @@
 A tokenizer writes a text as a whole, and the text of a prompt with a choice need not begin with the tokens of the
 prompt alone: "The ans" and "wer" are written " answer", and a space at the end of a prompt belongs to the next word.
 So prompt and choice are written together, and scored from the first token on that holds a character of the choice. A
-choice that merges with the prompt's end is then scored with that end; so are the other choices of this prompt, or they
-would be compared under different conditions.
+choice that merges with the prompt's end, or changes how it is written, is then scored with that end; so are the other
+choices of this prompt, or they would be compared under different conditions:
+
+    "c: " + "a"     read: "c", ":"     scored: " a"
+    "c: " + "b"     read: "c", ":"     scored: " ", "b"     (alone: read "c", ":", " " and scored "b")
+
+So what a choice is scored from depends on the others that are asked after its prompt, if one of them merges, and on
+nothing else. Without a merge, as where a prompt does not end in white space and the choice begins with it, each is
+log P(choice | prompt) by itself. (lm-eval scores the white space at the end of a prompt with every choice, so that
+there its log-probabilities are of more than the choice.)
 
 What the tokenizer's template puts in front of a text is read and never scored, and what it puts at the end is left
 out: a prompt does not end before its choice, and a choice is how the text goes on.
@@ -17,6 +25,8 @@ from typing import Any
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 Ids = list[int]
+AT_ONCE = 256  # texts that are written as tokens together
+SEEN = 16  # texts in which a template is looked for
 
 
 @dataclass(frozen=True)
@@ -48,23 +58,22 @@ def join(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, requests: S
     """The row of each request, for a causal language model.
 
     Where nothing stands before the first scored token, as with an empty prompt and a template without a first token,
-    the model's or the tokenizer's begin token does, or else its end token.
+    the tokenizer's or the model's begin token does, or else the end token.
 
     Raises:
         ValueError: an empty choice, or no token to begin with where one is needed.
     """
     _check(requests)
     wholes, cuts = _cut(tokenizer, requests)
-    starts: dict[str, int] = {}
+    starts: dict[str, tuple[int, Ids]] = {}  # of each prompt, and the tokens of one of its choices
     for request, whole, cut in zip(requests, wholes, cuts, strict=True):
-        if not whole:
-            raise ValueError(f"The choice {request.choice!r} has no token in this model's tokenizer.")
-        # Of a choice that the tokenizer drops, as white space, the last token is scored all the same.
-        starts[request.prompt] = min(cut, len(whole) - 1, starts.get(request.prompt, cut))
-    first = template(tokenizer, [request.prompt + request.choice for request in requests], wholes)[0]
+        start, other = starts.get(request.prompt, (cut, whole))
+        start = min(start, cut)
+        starts[request.prompt] = min(start, common_length(other[:start], whole[:start])), whole
+    first = template(tokenizer, [each.prompt + each.choice for each in requests[:SEEN]], wholes[:SEEN])[0]
     rows = []
     for request, whole in zip(requests, wholes, strict=True):
-        start = starts[request.prompt]
+        start = starts[request.prompt][0]
         if start < len(first) or whole[: len(first)] != first:  # or the prompt itself begins with these tokens
             whole, start = [*first, *whole], start + len(first)
         if start == 0:
@@ -108,26 +117,48 @@ def _check(requests: Sequence[Request]) -> None:
 
 
 def _cut(tokenizer: PreTrainedTokenizerBase, requests: Sequence[Request]) -> tuple[list[Ids], list[int]]:
-    """The ids of each prompt with its choice, without special tokens, and the place of the first of the choice."""
-    texts = [request.prompt + request.choice for request in requests]
-    if not texts or not tokenizer.is_fast:
-        # Without the places of tokens in the text, the choice begins where the tokens are not those of the prompt.
-        prompts = list(dict.fromkeys(request.prompt for request in requests))
-        own = dict(zip(prompts, bare_ids(tokenizer, prompts), strict=True))
-        wholes = bare_ids(tokenizer, texts)
-        return wholes, [
-            common_length(own[request.prompt], whole) for request, whole in zip(requests, wholes, strict=True)
-        ]
+    """The ids of each prompt with its choice, without special tokens, and the place of the first of the choice.
+
+    Raises:
+        ValueError: a choice of which the tokenizer leaves nothing.
+    """
+    wholes: list[Ids] = []
+    cuts: list[int] = []
+    for start in range(0, len(requests), AT_ONCE):  # places in the text take much more memory than tokens
+        some = requests[start : start + AT_ONCE]
+        ids, spans = _written(tokenizer, [request.prompt + request.choice for request in some])
+        own = dict.fromkeys(request.prompt for request in some)
+        if spans is None:
+            own = dict(zip(own, bare_ids(tokenizer, list(own)), strict=True))
+        for number, (request, whole) in enumerate(zip(some, ids, strict=True)):
+            if spans is None:
+                # The choice begins where the tokens are not those of the prompt; one unknown word may hold the end of
+                # the prompt and the whole choice.
+                cut = min(common_length(own[request.prompt], whole), max(0, len(whole) - 1))
+            else:
+                cut = len(whole)
+                while cut and spans[number][cut - 1][1] > len(request.prompt):  # it ends within the choice
+                    cut -= 1
+            if cut == len(whole):
+                raise ValueError(
+                    f"The choice {request.choice!r} has no token in this model's tokenizer, so there is nothing to "
+                    "score."
+                )
+            wholes.append(whole)
+            cuts.append(cut)
+    return wholes, cuts
+
+
+def _written(
+    tokenizer: PreTrainedTokenizerBase, texts: list[str]
+) -> tuple[list[Ids], list[list[tuple[int, int]]] | None]:
+    """The ids of each text without special tokens, and which characters each stands for, if the tokenizer tells."""
+    if not tokenizer.is_fast:
+        return bare_ids(tokenizer, texts), None
     encoded = tokenizer(
         texts, add_special_tokens=False, verbose=False, return_attention_mask=False, return_offsets_mapping=True
     )
-    cuts = []
-    for request, spans in zip(requests, encoded["offset_mapping"], strict=True):
-        cut = len(spans)
-        while cut and spans[cut - 1][1] > len(request.prompt):  # it ends within the choice
-            cut -= 1
-        cuts.append(cut)
-    return [list(ids) for ids in encoded["input_ids"]], cuts
+    return [list(ids) for ids in encoded["input_ids"]], encoded["offset_mapping"]
 
 
 def bare_ids(tokenizer: PreTrainedTokenizerBase, texts: Sequence[str], side: str = "text") -> list[Ids]:
@@ -141,20 +172,24 @@ def bare_ids(tokenizer: PreTrainedTokenizerBase, texts: Sequence[str], side: str
 def template(
     tokenizer: PreTrainedTokenizerBase, texts: Sequence[str], bare: Sequence[Ids], side: str = "text"
 ) -> tuple[Ids, Ids]:
-    """What the tokenizer puts in front of a text and after it, seen at the first text that has a token of its own.
+    """What the tokenizer puts in front of a text and after it, seen at the first text that leaves no doubt: of a text
+    that is itself a begin token, either of two may be the tokenizer's.
 
     Args:
         texts, bare: texts, and their ids without special tokens.
         side: "text", or "text_target".
     """
+    found: tuple[Ids, Ids] = [], []
     for text, ids in zip(texts, bare, strict=True):
         if not ids:
             continue
         whole = list(tokenizer(**{side: text}, verbose=False)["input_ids"])
-        for start in range(len(whole) - len(ids) + 1):
-            if whole[start : start + len(ids)] == ids:
-                return whole[:start], whole[start + len(ids) :]
-    return [], []
+        starts = [start for start in range(len(whole) - len(ids) + 1) if whole[start : start + len(ids)] == ids]
+        if starts:
+            found = whole[: starts[0]], whole[starts[0] + len(ids) :]
+        if len(starts) == 1:
+            break
+    return found
 
 
 def common_length(one: Sequence[int], other: Sequence[int]) -> int:
@@ -171,8 +206,9 @@ def first_token(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> i
     Raises:
         ValueError: neither model nor tokenizer names one.
     """
-    names = (getattr(model.config, "bos_token_id", None), tokenizer.bos_token_id, tokenizer.eos_token_id)
-    found = next((token for token in names if isinstance(token, int)), None)
+    known = tokenizer.bos_token_id, getattr(model.config, "bos_token_id", None), tokenizer.eos_token_id
+    size = getattr(model.config, "vocab_size", None)  # GPT-2's configuration names 50256 whatever its vocabulary is
+    found = next((token for token in known if isinstance(token, int) and (size is None or token < size)), None)
     if found is None:
         raise ValueError(
             "A text without a prompt needs a token to begin with, and neither model nor tokenizer names a begin or an "

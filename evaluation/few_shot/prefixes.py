@@ -4,7 +4,8 @@ Rows in lexicographic order are a tree: each row is the one before it up to some
 takes some rows, and writes each token of their tree once, in one row of the model's input. A mask lets a token see
 those on its own path alone, and its position is its depth. Keys and values of the path to the last row are kept for
 the next pass, whose first row shares most with it. So the description and the shots are computed once for all
-queries, a query once for all its choices, and no position is a pad:
+queries, a query once for all its choices, and no position is a pad. A pass without branches needs no mask, so that
+the memory of one grows with the square of `TOKENS` and never with that of a long prompt:
 
     tokens      shots ... query A | yes | no | query B | yes | no
     position    0     ... 40        51    51   40        48    48
@@ -34,6 +35,9 @@ TOKENS = 1024  # new ones in a pass: more would mostly look at one another's mas
 MASKED_KERNELS = ("sdpa", "eager")  # that take a mask of who sees whom
 # In a configuration, these tell of layers that count the distance between tokens in the row, not by their positions.
 LOCAL = ("sliding_window", "window_size", "attention_window", "attention_chunk_size", "local_attention")
+BY_LENGTH = ("dynamic", "longrope")  # rotary angles that depend on the longest row of a batch
+SLACK = {torch.float32: 1e-4, torch.float64: 1e-4}  # how far a trial may be off for each token and each nat
+HALF_SLACK = 0.05  # the same where weights have 8 or 11 bits
 
 Sums = list[tuple[float, bool]]
 _TRIED: WeakKeyDictionary[PreTrainedModel, tuple[Any, bool]] = WeakKeyDictionary()  # each model is tried out once
@@ -77,8 +81,15 @@ class Pass:
         computed_earlier = sum(column < self.kept for column in self.path[row.start - 1 : shared])
         return row.start - 1 if computed_earlier else shared
 
-    def mask(self) -> np.ndarray:
-        """Who sees whom, bool (T, K + T)."""
+    def mask(self) -> np.ndarray | None:
+        """Who sees whom, bool (T, K + T); None where each token sees all before it, as a model does unasked."""
+        columns = self.kept
+        for begin, end, before in self.branches:
+            if end > begin and len(before) != columns:
+                break
+            columns += end - begin
+        else:
+            return None
         seen = np.zeros((len(self.tokens), self.kept + len(self.tokens)), bool)
         for begin, end, before in self.branches:
             seen[begin:end, before] = True
@@ -126,12 +137,15 @@ def packed_sums(
             keep_columns(cache, torch.tensor(path[: each.kept], device=device))
         else:
             cache = None
-        mask = torch.where(torch.from_numpy(each.mask()), 0.0, torch.finfo(dtype).min).to(device, dtype)  # (T, K + T)
+        seen, mask = each.mask(), None
+        if seen is not None:
+            mask = torch.zeros(1, 1, *seen.shape, dtype=dtype, device=device)  # (1, 1, T, K + T)
+            mask.masked_fill_(torch.from_numpy(~seen).to(device), torch.finfo(dtype).min)
         wanted = sorted({place for places in each.places for place in places})  # N
         at = torch.tensor(wanted, device=device)
         outputs = model(
             input_ids=torch.tensor([each.tokens], device=device),
-            attention_mask=mask[None, None],
+            attention_mask=mask,
             position_ids=torch.tensor([each.positions], device=device),
             use_cache=True,
             **{CACHE_NAME: cache},
@@ -165,7 +179,7 @@ def sums_at(logits: torch.Tensor, where: Sequence[Sequence[int]], targets: Seque
     lengths = [len(each) for each in targets]
     flat = torch.tensor([i for each in where for i in each], device=logits.device)
     wanted = torch.tensor([token for each in targets for token in each], device=logits.device)
-    logits = logits.float()
+    logits = logits.to(torch.promote_types(logits.dtype, torch.float32))
     chances = logits[flat, wanted] - logits.logsumexp(-1)[flat]
     likeliest = (logits.argmax(-1)[flat] == wanted).cpu().split(lengths)
     return [
@@ -178,16 +192,17 @@ def can_pack(model: PreTrainedModel) -> bool:
     """Whether a model computes the same for rows that are packed as for each of them alone.
 
     It must take positions, a cache that can be cut, and a mask of who sees whom. Whether it heeds them is tried out
-    on three short rows, since models take arguments that they do not use, such as those with a recurrent state.
+    on a few short rows, since models take arguments that they do not use, such as those with a recurrent state. A
+    model that fails reads whole rows, which is slower and gives the same.
     """
-    config = model.config
+    config = text_config(model)
     taken = set(inspect.signature(model.forward).parameters)
     if not {"input_ids", "attention_mask", "position_ids", "use_cache"} <= taken or CACHE_NAME not in taken:
         return False
     if getattr(config, "_attn_implementation", None) not in MASKED_KERNELS:
         return False
     kinds = set(getattr(config, "layer_types", None) or ("full_attention",))
-    if kinds != {"full_attention"} or any(getattr(config, name, None) for name in LOCAL):
+    if kinds != {"full_attention"} or any(getattr(config, name, None) for name in LOCAL) or depends_on_longest(model):
         return False
     how = config._attn_implementation, model.dtype
     if _TRIED.get(model, (None, None))[0] != how:
@@ -195,22 +210,37 @@ def can_pack(model: PreTrainedModel) -> bool:
     return _TRIED[model][1]
 
 
+def text_config(model: PreTrainedModel) -> Any:
+    """The configuration of what reads text, which of a model for pictures and texts is a part."""
+    find = getattr(model.config, "get_text_config", None)
+    return model.config if find is None else find(decoder=True)
+
+
+def depends_on_longest(model: PreTrainedModel) -> bool:
+    """Whether a row's outputs depend on the longest row beside it: LongRoPE (Ding et al., 2024) as the library has it
+    turns all rows by other angles as soon as one of them is longer than the model was trained on at first."""
+    settings = getattr(text_config(model), "rope_parameters", None) or {}
+    kinds = [settings, *(each for each in settings.values() if isinstance(each, dict))]  # one for each kind of layer
+    return any(each.get("rope_type") in BY_LENGTH for each in kinds)
+
+
 @torch.no_grad()
 def _packs_the_same(model: PreTrainedModel) -> bool:
-    last = model.config.vocab_size - 1
-    ids = [min(token, last) for token in (5, 6, 7, 8, 9, 10, 11, 12)]
-    rows = [Row((*ids[:4], *tail), 4) for tail in (ids[4:8], ids[2:6], (ids[0],))]
+    """Rows that branch within a pass, at two depths, in two passes: the second begins with a cache that was cut."""
+    a, b, c, d = (token % text_config(model).vocab_size for token in (5, 6, 7, 8))
+    tails = [(a, b, c, d, a), (a, c, b, d, d), (b, d, a, c), (c, c, d, a, b, d), (d, a)]
+    rows = [Row((a, b, c, d, *tail), 4) for tail in tails]
     try:
-        cache = cache_of(model(input_ids=torch.tensor([ids], device=model.device), use_cache=True))
+        cache = cache_of(model(input_ids=torch.tensor([rows[0].ids], device=model.device), use_cache=True))
         if any(type(layer) is not DynamicLayer for layer in cache.layers):
             return False
-        packed = packed_sums(model, rows, batch_size=2)  # two passes: the second begins with a cache that was cut
+        packed = packed_sums(model, rows, batch_size=3)
     except (TypeError, ValueError, RuntimeError, AttributeError, IndexError, KeyError, NotImplementedError):
         return False  # whatever the model has against it, rows by themselves are what it was made for
+    slack = SLACK.get(model.dtype, HALF_SLACK)
     for row, (found, _) in zip(rows, packed, strict=True):
         logits = model(input_ids=torch.tensor([row.ids[:-1]], device=model.device)).logits[0, row.start - 1 :]
         alone = sums_at(logits, [range(row.scored)], [row.ids[row.start :]])[0][0]
-        tolerance = 1e-4 if model.dtype in (torch.float32, torch.float64) else 0.2
-        if not abs(found - alone) <= tolerance * max(1.0, abs(alone)):
+        if not abs(found - alone) <= slack * (row.scored + abs(alone)) / 2:
             return False
     return True

@@ -14,16 +14,18 @@ import inspect
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
+from weakref import WeakSet
 
 import torch
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 from transformers.modeling_outputs import BaseModelOutput
 
 from regard.evaluation.few_shot.joining import Request, Row, join, join_apart
-from regard.evaluation.few_shot.prefixes import Sums, can_pack, packed_sums, sums_at
+from regard.evaluation.few_shot.prefixes import Sums, can_pack, depends_on_longest, packed_sums, sums_at
 from regard.evaluation.generation import _batches_by_length, _evaluating, _pad, position_limit
 
 Show = Callable[[int, int], Any]
+_PREDICT: WeakSet[PreTrainedModel] = WeakSet()  # models that were found to predict what comes next
 
 
 @dataclass(frozen=True)
@@ -63,6 +65,7 @@ def score(
             tokenizer has a token to begin with, or another kind of model.
     """
     check_batch_size(batch_size)
+    check_predicts(model)
     if model.config.is_encoder_decoder:
         sources, rows = join_apart(model, tokenizer, requests)
         check_length(model, [max(len(source), len(row.ids) - 1) for source, row in zip(sources, rows, strict=True)])
@@ -103,22 +106,25 @@ def row_sums(
 @torch.no_grad()
 def whole_sums(model: PreTrainedModel, rows: Sequence[Row], batch_size: int, done: Callable[[int], Any]) -> Sums:
     """As `packed_sums`, for any causal language model: rows of like length together, padded on the right, where no
-    token sees the pads. Rows that read the same tokens are computed once."""
+    token sees the pads, each by itself where a longer one beside it would tell. Rows that read the same tokens are
+    computed once."""
     results: Sums = [(0.0, False)] * len(rows)
     alike: dict[tuple[int, ...], list[int]] = {}
     for number, row in enumerate(rows):
         alike.setdefault(row.ids[:-1], []).append(number)
     inputs = dict(enumerate(list(ids) for ids in alike))
     members = list(alike.values())
-    keeps = "logits_to_keep" in inspect.signature(model.forward).parameters
-    for batch in _batches_by_length(inputs, batch_size):
+    taken = inspect.signature(model.forward).parameters
+    keeps = "logits_to_keep" in taken
+    settings = {"use_cache": False} if "use_cache" in taken else {}
+    for batch in _batches_by_length(inputs, 1 if depends_on_longest(model) else batch_size):
         numbers = [number for i in batch for number in members[i]]
         line = {number: place for place, i in enumerate(batch) for number in members[i]}
         first = min(rows[number].start for number in numbers) - 1
         padded = _pad([inputs[i] for i in batch], 0, model.device)
         length = padded["input_ids"].shape[1]
         kept = {"logits_to_keep": torch.arange(first, length, device=model.device)} if keeps else {}
-        logits = model(**padded, **kept).logits  # (B, T or T - first, V)
+        logits = model(**padded, **kept, **settings).logits  # (B, T or T - first, V)
         logits = logits if keeps else logits[:, first:]
         width = logits.shape[1]
         where = [
@@ -194,6 +200,24 @@ def check_batch_size(batch_size: int) -> None:
     """Raises ValueError where it is no whole number above 0."""
     if not isinstance(batch_size, int) or isinstance(batch_size, bool) or batch_size < 1:
         raise ValueError(f"batch_size={batch_size!r} must be a whole number, at least 1.")
+
+
+def check_predicts(model: PreTrainedModel) -> None:
+    """Raises ValueError where the model does not predict what comes next: masked language models have a head of the
+    same shape, and even a model for generation can be one that looks ahead (as BERT without `is_decoder`)."""
+    if model in _PREDICT:
+        return
+    takes = "that takes a causal language model or an encoder-decoder"
+    if not model.can_generate():
+        raise ValueError(f"A {type(model).__name__} does not predict what comes next: {takes}.")
+    if not model.config.is_encoder_decoder:
+        rows = torch.tensor([[2, 2, 1], [2, 2, 2]], device=model.device)  # they differ at their ends alone
+        with _evaluating(model), torch.no_grad():
+            one, other = model(input_ids=rows, attention_mask=torch.ones_like(rows)).logits[:, :2].float()  # (2, V)
+        # Not the same to the last bit, since experts work on as many tokens as they are given.
+        if (one - other).abs().max() > 0.02 * one.abs().max():
+            raise ValueError(f"This {type(model).__name__} sees the tokens that it is to predict: {takes}.")
+    _PREDICT.add(model)
 
 
 def check_length(model: PreTrainedModel, lengths: Sequence[int]) -> None:

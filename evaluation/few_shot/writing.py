@@ -3,9 +3,10 @@
 Axes: B prompts, P tokens that all prompts begin with, T tokens of the longest prompt.
 """
 
+import contextlib
 import copy
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import reduce
 from typing import Any
 
@@ -28,6 +29,13 @@ from regard.evaluation.stopping import StopStrings, _first_stop, new_text
 from regard.modeling.compatibility import CACHE_NAME, cache_of
 
 Ids = list[int]
+# A model's own settings may say otherwise: a penalty on repetition would fall on the answers that the shots show.
+PLAIN = {
+    "do_sample": False, "num_beams": 1, "repetition_penalty": 1.0, "encoder_repetition_penalty": 1.0,
+    "no_repeat_ngram_size": 0, "encoder_no_repeat_ngram_size": 0, "min_length": 0, "min_new_tokens": None,
+    "forced_eos_token_id": None, "exponential_decay_length_penalty": None, "guidance_scale": None,
+    "prompt_lookup_num_tokens": None, "stop_strings": None, "max_time": None,
+}  # fmt: skip
 
 
 def write(
@@ -44,7 +52,8 @@ def write(
 
     A text ends before the first of the stop strings, however the tokens are cut, at the model's end token, or after
     `max_new_tokens`; where the model's positions end sooner, so does the text. What all prompts begin with is read
-    once, where the model permits. An encoder-decoder reads the prompt with its encoder.
+    once, where the model permits. An encoder-decoder reads the prompt with its encoder, without white space at its
+    end, as `score` does. Other settings of the model's generation config, as a penalty on repetition, are left aside.
 
     Args:
         stop: strings of which none is empty.
@@ -60,17 +69,19 @@ def write(
     if isinstance(stop, str) or "" in stop:
         raise ValueError(f"stop={stop!r} must be a list of strings, none of them empty.")
     if model.config.is_encoder_decoder:
+        prompts = [text.rstrip() for text in prompts]
         rows = [list(tokenizer(text, verbose=False)["input_ids"]) for text in prompts]
     else:
         rows = [_encode_prompt(model, tokenizer, text) for text in prompts]
     check_length(model, [len(row) for row in rows])
     texts = [""] * len(prompts)
     done = 0
-    with _evaluating(model), torch.no_grad():
+    with _evaluating(model), _plainly(model), torch.no_grad():
         shared, cache = (0, None) if model.config.is_encoder_decoder else _beginning(model, rows)
         for room, batch in _batches(model, rows, max_new_tokens, batch_size):
             if model.config.is_encoder_decoder:
-                settings = {"num_beams": 1, "no_repeat_ngram_size": 0, "batch_size": batch_size}
+                # The tokenizer's own limit, where texts would be cut, is not the model's.
+                settings = {"batch_size": batch_size, "max_source_length": max(len(rows[n]) for n in batch) or 1}
                 some = [prompts[number] for number in batch]
                 written = translate(model, tokenizer, some, max_new_tokens=room, **settings)
                 written = [text[: _first_stop(text, stop)] for text in written]
@@ -82,6 +93,19 @@ def write(
             if show is not None:
                 show(done, len(prompts))
     return texts
+
+
+@contextlib.contextmanager
+def _plainly(model: PreTrainedModel) -> Iterator[None]:
+    """Generation takes the likeliest token; begin and end tokens and what may never be written stay the model's."""
+    own = model.generation_config
+    model.generation_config = copy.deepcopy(own)
+    for name, value in PLAIN.items():
+        setattr(model.generation_config, name, value)
+    try:
+        yield
+    finally:
+        model.generation_config = own
 
 
 def _batches(
@@ -125,7 +149,7 @@ def _continue(
     """What follows each row. Pads stand after the `shared` tokens, which are in the cache."""
     pad = _pad_id(model, tokenizer)
     inputs = _pad([row[shared:] for row in rows], pad, model.device, side="left")  # (B, T - P)
-    settings: dict[str, Any] = {"max_new_tokens": room, "num_beams": 1, "do_sample": False, "pad_token_id": pad}
+    settings: dict[str, Any] = {"max_new_tokens": room, "pad_token_id": pad}
     if cache is not None:
         before = torch.tensor([rows[0][:shared]], device=model.device).expand(len(rows), -1)  # (B, P)
         inputs["input_ids"] = torch.cat([before, inputs["input_ids"]], dim=1)  # (B, T)
