@@ -3,6 +3,7 @@
 import json
 import math
 import os
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -29,6 +30,23 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
         os.replace(partial, path)
     finally:
         partial.unlink(missing_ok=True)
+
+
+def check_output_folder(folder: str | os.PathLike[str]) -> None:
+    """Whether a folder is there or can be made, and can be written to: asked before hours of work.
+
+    Raises:
+        ValueError: it cannot.
+    """
+    there = next(place for place in (Path(folder), *Path(folder).absolute().parents) if place.exists())
+    if not there.is_dir():
+        raise ValueError(f"--output: '{there}' is a file, and the results go into a folder.")
+    try:
+        os.rmdir(tempfile.mkdtemp(dir=there))
+    except OSError as error:
+        raise ValueError(
+            f"--output: nothing can be written to the folder '{there}' ({error.strerror}): choose another one."
+        ) from error
 
 
 def json_text(content: Any) -> str:

@@ -149,9 +149,9 @@ def guesses(
     return {"headers": ["next token", "probability"], "rows": next_tokens(model, tokenizer, text)}
 
 
-def _answer_row(said: dict[str, Any]) -> tuple[str, str, float]:
+def _answer_row(said: dict[str, Any]) -> tuple[str, str, float | str]:
     if said["start"] is None:
-        return "(none)", "", said["margin"]
+        return "(none)", "", "" if said["margin"] is None else said["margin"]
     return said["answer"], f"character {said['start']}", said["margin"]
 
 

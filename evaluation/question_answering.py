@@ -8,6 +8,7 @@ are cut out of the context as it came, by the offsets of their tokens.
 Axes: B windows, T positions.
 """
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -291,7 +292,8 @@ def answer(
 
     Returns:
         For each question `answer`, cut out of the context as it came and empty for none; `start` and `end` in the
-        context, None for none; and `margin`, by how much its score is above that of no answer.
+        context, None for none; and `margin`, by how much its score is above that of no answer, None for a context
+        without text.
 
     Raises:
         ValueError: another kind of model, no text, a blank question, or a setting that cannot work.
@@ -330,7 +332,8 @@ def answer(
     found = []
     for i, text in enumerate(spans.texts(contexts, settings["null_threshold"])):
         place = {"start": int(spans.start[i]), "end": int(spans.end[i])} if text else {"start": None, "end": None}
-        found.append({"answer": text, **place, "margin": float(spans.score[i] - spans.null[i])})
+        margin = float(spans.score[i] - spans.null[i])  # minus infinity where there is nothing to choose from
+        found.append({"answer": text, **place, "margin": margin if math.isfinite(margin) else None})
     return found[0] if isinstance(question, str) else found
 
 

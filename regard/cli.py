@@ -513,6 +513,19 @@ def _is_wrong_call(error: Exception) -> bool:
     return wrong_file or (ours and isinstance(error, ValueError))
 
 
+@contextlib.contextmanager
+def _bare_warnings() -> Iterator[None]:
+    """A warning is its sentence alone, also where a library sets up logging with words of its own in front."""
+    logger, handler = logging.getLogger("regard"), logging.StreamHandler()
+    logger.addHandler(handler)
+    logger.propagate = False
+    try:
+        yield
+    finally:
+        logger.removeHandler(handler)
+        logger.propagate = True
+
+
 def main() -> None:
     """Runs the command and ends the process with its exit status."""
     if not sys.stderr.isatty():  # a log file is no place for bars
@@ -521,7 +534,8 @@ def main() -> None:
     if not _is_main_process():
         logging.getLogger("regard").setLevel(logging.ERROR)  # of several processes one alone warns
     try:
-        app(prog_name="regard")
+        with _bare_warnings():
+            app(prog_name="regard")
     except BrokenPipeError:  # `regard list | head -1`: the reader has had enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(0)

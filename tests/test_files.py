@@ -6,7 +6,7 @@ import os
 
 import pytest
 
-from regard.evaluation.files import json_text, replacing
+from regard.evaluation.files import check_output_folder, json_text, replacing
 from regard.train.records import read_json, write_json
 
 
@@ -60,3 +60,18 @@ def test_json_is_what_any_program_reads(tmp_path):
     with pytest.raises(TypeError, match="object is not JSON serializable"):
         write_json(tmp_path / "a.json", {"a": object()})
     assert read_json(tmp_path / "a.json") == wanted
+
+
+def test_a_place_that_takes_no_folder_is_told_before_the_work(tmp_path, monkeypatch):
+    (tmp_path / "file").write_text("")
+    check_output_folder(tmp_path / "a" / "b")
+    assert not (tmp_path / "a").exists()  # nothing is left behind
+    with pytest.raises(ValueError, match="file' is a file, and the results go into a folder"):
+        check_output_folder(tmp_path / "file" / "run")
+
+    def refuse(**_):
+        raise OSError(30, "Read-only file system")
+
+    monkeypatch.setattr("tempfile.mkdtemp", refuse)
+    with pytest.raises(ValueError, match=r"nothing can be written to the folder '.*' \(Read-only file system\)"):
+        check_output_folder(tmp_path / "run")

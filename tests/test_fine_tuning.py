@@ -247,9 +247,11 @@ def early(tmp_path, patience, resume=False, stop_after=None):
 
 
 @pytest.mark.parametrize(("patience", "stops", "best"), [(2, 4, 2), (1, 3, 2), (3, 6, 5)])
-def test_early_stopping_stops_when_it_should_and_keeps_the_best(tmp_path, patience, stops, best):
+def test_early_stopping_stops_when_it_should_and_keeps_the_best(tmp_path, capsys, patience, stops, best):
     trainer = early(tmp_path, patience)
     assert trainer.state.global_step == 2 * stops
+    if stops < 6:  # before its end, which it then tells
+        assert f"stops at step {2 * stops}: accuracy was no better in " in capsys.readouterr().err
     kept = load_file(tmp_path / f"checkpoint-{2 * best}" / "model.safetensors")
     for name, tensor in trainer.model.state_dict().items():
         assert torch.equal(tensor, kept[name]), name

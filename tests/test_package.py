@@ -1,6 +1,7 @@
 """The shell of the package: how it is imported, built and called."""
 
 import json
+import logging
 import os
 import shutil
 import subprocess
@@ -195,6 +196,24 @@ def test_only_the_packages_own_sentences_are_wrong_calls(monkeypatch, capsys, ca
         cli.main()
     assert caught.value.code == status
     assert ("REGARD_DEBUG" in capsys.readouterr().err) == (status == 1)
+
+
+def test_a_warning_is_its_sentence_whatever_a_library_sets_up(monkeypatch, capsys):
+    from regard import cli
+
+    def warn(**_):
+        logging.basicConfig(format="%(levelname)s:%(name)s:%(message)s", force=True)
+        logging.getLogger("regard.train").warning("Some texts were cut.")
+
+    root = logging.getLogger()
+    kept = list(root.handlers)
+    monkeypatch.setattr(cli, "app", warn)
+    try:
+        cli.main()
+    finally:
+        root.handlers[:] = kept
+    assert capsys.readouterr().err == "Some texts were cut.\n"
+    assert logging.getLogger("regard").propagate
 
 
 # --- lines in, lines out ---------------------------------------------------------------------------------------------

@@ -516,6 +516,12 @@ def test_the_command_trains_and_answers(tmp_path):
     for size in (1, 4):
         for row, one in zip(predict_file(run, asked, size), expected, strict=True):
             assert row == one | {"margin": pytest.approx(one["margin"], abs=1e-5)}
+    rows_file(asked, [{"context": "", "question": "who ?"}])
+    said = predict_file(run, asked)[0]
+    assert (said["answer"], said["margin"]) == ("", None)  # minus infinity is no JSON
+    rows_file(asked, [{"context": "a", "question": "who ?"}, {"context": "a", "question": " "}])
+    with pytest.raises(ValueError, match="Row 2 asks nothing: its question is empty"):
+        predict_file(run, asked)
     (tmp_path / "asked.txt").write_text("who ?\n")
     with pytest.raises(ValueError, match="answers questions from contexts, which '.*asked.txt' has no columns for"):
         predict_file(run, tmp_path / "asked.txt")

@@ -242,9 +242,14 @@ def test_two_sweeps_are_compared_setting_by_setting(recipe, tmp_path, pretended)
     text = CliRunner().invoke(app, call).stdout
     assert text == comparison_text(found, call[1], call[2], "accuracy")
     assert text.splitlines()[0].endswith(f"{call[1]} is better.")
+    equal = comparison_text([compare([0.5, 0.5], [0.5, 0.5])], "a", "b", "accuracy")
+    assert equal.endswith("95 % interval +0 to +0: there is no difference.\n")
     as_json = json.loads(CliRunner().invoke(app, [*call, "--split", "test", "--json"]).stdout)
     assert as_json["comparisons"][1]["verdict"] == "first"
     assert (as_json["metric"], as_json["split"]) == ("accuracy", "test")
+    (tmp_path / "plain").rename(tmp_path / "run-sweep")
+    with pytest.raises(ValueError, match=r"There is no sweep in '.*run': is it '.*run-sweep'\?"):
+        compare_sweeps(tmp_path / "run", tmp_path / "better")
 
 
 def test_sweeps_that_do_not_compare_are_refused(recipe, tmp_path, pretended):

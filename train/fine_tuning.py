@@ -2,6 +2,7 @@
 an end where nothing gets better. What a recipe says of them is checked in `regard.train.fine_tuning_checks`."""
 
 import re
+import sys
 from collections import defaultdict
 from collections.abc import Sequence
 from typing import Any
@@ -200,4 +201,8 @@ class StopWithoutProgress(TrainerCallback):
             if value > values[best] if args.greater_is_better else value < values[best]:
                 best = place
         if len(values) - 1 - best >= self.patience:
+            if args.process_index == 0:
+                number = f"{self.patience} evaluations" if self.patience > 1 else "the last evaluation"
+                measure = name.removeprefix("eval_")
+                print(f"stops at step {state.global_step}: {measure} was no better in {number}", file=sys.stderr)
             control.should_training_stop = True

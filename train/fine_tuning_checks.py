@@ -114,7 +114,10 @@ def _check_class_weights(recipe: Recipe) -> None:
         )
     if isinstance(weights, str):
         if weights != BALANCED:
-            raise RecipeError(f"training.class_weights: '{weights}' is not '{BALANCED}', nor a weight for each label.")
+            raise RecipeError(
+                f"training.class_weights: '{weights}' is not '{BALANCED}', nor a weight for each label, "
+                "such as {neg: 1, pos: 3}."
+            )
         if recipe.data.streaming:
             raise RecipeError(
                 "training.class_weights: 'balanced' counts the labels of the training data, and data.streaming reads "

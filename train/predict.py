@@ -29,7 +29,7 @@ from regard.train.recipe import RUN_RECIPE, load_recipe
 from regard.train.tagging import encode_tagged
 
 BATCH_SIZE = 32
-DIGITS = 6  # of a probability; those after them depend on how the rows were put into batches
+DIGITS = 6  # of a probability or margin; those after them depend on how the rows were put into batches
 ROLES = {"label": ("text", "text_pair"), "tag": ("tokens",), "answer": ("question", "context")}  # by kind of model
 TABLE_NEEDED = {"text_pair": "labels pairs of texts", "context": "answers questions from contexts"}
 
@@ -203,11 +203,20 @@ def predict_answers(
 
     Returns:
         For each question with its `context`, the `answer`, empty for none; `start` and `end`, its place in the
-        context; and `margin`, by how much it is better than none.
+        context; and `margin`, by how much it is better than none, None for a context without text.
+
+    Raises:
+        ValueError: a question without text; it names the row.
     """
+    for number, question in enumerate(questions, 1):
+        if not question.strip():
+            raise ValueError(f"Row {number} asks nothing: its question is empty.")
     said = answer(model, tokenizer, questions, contexts, batch_size=batch_size)
     pairs = zip(questions, contexts, said, strict=True)
-    return [{"question": question, "context": context, **one} for question, context, one in pairs]
+    rows = [{"question": question, "context": context, **one} for question, context, one in pairs]
+    for row in rows:
+        row["margin"] = None if row["margin"] is None else round(row["margin"], DIGITS)
+    return rows
 
 
 def _logits(

@@ -12,7 +12,7 @@ import torch
 from safetensors.torch import save_file
 from transformers import AutoTokenizer, PreTrainedModel, PreTrainedTokenizerBase, TrainingArguments
 
-from regard.evaluation.files import replacing
+from regard.evaluation.files import check_output_folder, replacing
 from regard.evaluation.in_context.scoring import at_a_glance, exact_match_by_examples
 from regard.train import checkpoints
 from regard.train.batching import batch_by_tokens
@@ -162,7 +162,7 @@ def check_folder(run: Path, recipe: Recipe, resume: bool, overwrite: bool) -> No
     """Refuses a folder that cannot become this run.
 
     Raises:
-        RecipeError: it holds another run, a finished one, something else, or nothing to resume.
+        ValueError: it holds another run, a finished one, something else or nothing to resume, or takes no files.
     """
     # A recipe alone may be someone's own, in a folder that must not be deleted.
     beside = CONFIG if recipe.task == REGRESSION else TOKENIZER
@@ -185,6 +185,7 @@ def check_folder(run: Path, recipe: Recipe, resume: bool, overwrite: bool) -> No
         )
     elif not is_run and run.is_dir() and any(run.iterdir()):
         raise RecipeError(f"The folder '{run}' holds something that is not a run: choose another one with --output.")
+    check_output_folder(run)
 
 
 def remove_run(run: Path) -> None:

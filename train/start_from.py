@@ -153,13 +153,18 @@ def _check_settled(recipe: Recipe, start: Start) -> None:
 
     learned = getattr(start.config, "position_embedding_type", None) == "learned"
     given = {key: value for key, value in recipe.model.items() if key in config_fields(recipe.model["type"])[1]}
+    settled = {}
     for key, value in given.items():
         free = key in WEIGHTLESS and not (learned and key == "max_position_embeddings")
         if not free and value != (has := getattr(start.config, key)):
-            raise RecipeError(
-                f"model.{key}: {value!r} differs from {has!r}, with which the weights of '{start.name}' were made: "
-                "give that, or leave it out."
-            )
+            settled[key] = has
+    if settled:
+        keys = ", ".join(f"model.{key}: {given[key]!r}" for key in settled)
+        there = " ".join(f"model.{key}={json.dumps(has)}" for key, has in settled.items())
+        raise RecipeError(
+            f"{keys} {'differs' if len(settled) == 1 else 'differ'} from what the weights of '{start.name}' were made "
+            f"with: set {there}"
+        )
     longest = longest_sequence(recipe)
     if learned and longest > start.config.max_position_embeddings:
         raise RecipeError(

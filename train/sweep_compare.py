@@ -79,7 +79,9 @@ def read_sweep(folder: str | os.PathLike[str]) -> dict[str, Any]:
     """What a sweep's folder holds. Raises ValueError where it holds none."""
     path = Path(folder) / SWEEP
     if not path.is_file():
-        raise ValueError(f"There is no sweep in '{folder}': give a folder that `regard sweep` wrote.")
+        beside = f"{str(folder).rstrip('/')}-sweep"
+        hint = f"is it '{beside}'?" if (Path(beside) / SWEEP).is_file() else "give a folder that `regard sweep` wrote."
+        raise ValueError(f"There is no sweep in '{folder}': {hint}")
     return read_json(path)
 
 
@@ -145,9 +147,8 @@ def comparison_text(comparisons: Sequence[Comparison], first: str, second: str, 
             for name, mean, deviation, seeds in zip((first, second), one.means, one.deviations, one.seeds, strict=True)
         ]
         low, high = one.interval
-        said = {"first": f"{first} is better", "second": f"{second} is better"}.get(
-            one.verdict, "the seeds spread too far to tell"
-        )
+        neither = "the seeds spread too far to tell" if low < high else "there is no difference"
+        said = {"first": f"{first} is better", "second": f"{second} is better"}.get(one.verdict, neither)
         lines.append(
             f"{f'{where}: ' if where else ''}{metric}: {', '.join(sides)}; difference {one.difference:+.4g}, "
             f"95 % interval {low:+.4g} to {high:+.4g}: {said}."

@@ -125,7 +125,7 @@ class RegardTrainer(Trainer):
         if warmup >= num_training_steps > 0 and self.args.should_log:
             logger.warning(
                 "training.warmup_steps: the learning rate rises for %d steps, and the training has %d, so it never "
-                "reaches its peak: set fewer, or a share of all steps such as 0.1.",
+                "reaches its peak: train longer, or set fewer, or a share of all steps such as 0.1.",
                 warmup,
                 num_training_steps,
             )

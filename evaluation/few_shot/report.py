@@ -1,7 +1,6 @@
 """A whole evaluation: a task is asked of a model in a folder or on the Hub, and what came out is written down."""
 
 import dataclasses
-import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -11,6 +10,7 @@ from regard.evaluation.few_shot.result import FewShotResult
 from regard.evaluation.few_shot.rows import load_items
 from regard.evaluation.few_shot.run import few_shot, settings_of
 from regard.evaluation.few_shot.task import Task, load_task
+from regard.evaluation.files import check_output_folder
 from regard.evaluation.generation import auto_class_name, load_config, load_run
 from regard.evaluation.learning_curves import LearningCurve
 
@@ -57,7 +57,7 @@ def run_few_shot(
         raise ValueError(f"The task '{loaded.name}' is asked without shots, so no other learner can learn from them.")
     local = Path(model).is_dir()
     folder = output or (Path(model) if local else HUB_RUNS / model.replace("/", "-"))
-    _check_folder(folder)
+    check_output_folder(folder)
     _check_model(model)
     asked = load_items(loaded, limit)
     name = Path(model).resolve().name if local else model
@@ -73,15 +73,6 @@ def write(result: FewShotResult, folder: Path) -> list[Path]:
     """Writes a result's JSON and picture; each file is complete or not there."""
     picture = plot_few_shot(result, folder / f"{PREFIX}{result.task}.png")
     return [result.save(folder / f"{PREFIX}{result.task}.json"), picture]
-
-
-def _check_folder(folder: Path) -> None:
-    """Before hours of work: whether it is a folder, or can be made one, and can be written to."""
-    there = next(place for place in (folder, *folder.absolute().parents) if place.exists())
-    if not there.is_dir():
-        raise ValueError(f"--output: '{there}' is a file, and the results go into a folder.")
-    if not os.access(there, os.W_OK):
-        raise ValueError(f"--output: the folder '{there}' cannot be written to, so the results need another one.")
 
 
 def _check_model(model: str) -> None:
