@@ -144,7 +144,7 @@ def read_similarity(path: str | os.PathLike[str]) -> list[Pair]:
         if not _is_number(fields[column]):
             comma = " and no comma" if DECIMAL_COMMA.fullmatch(fields[column]) else ""
             raise ValueError(
-                f"'{path}', line {line}: '{fields[column]}' is no score, which must be a finite number, with a "
+                f"'{path}', line {line}: '{fields[column][:80]}' is no score, which must be a finite number, with a "
                 f"decimal point{comma}."
             )
     found = [Pair(fields[words[0]], fields[words[1]], float(fields[column])) for _, fields in data]

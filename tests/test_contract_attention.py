@@ -431,7 +431,8 @@ def test_every_variant_is_registered_for_every_class():
 
     public = [getattr(modeling, name) for name in modeling.__all__]
     classes = {each for each in public if isinstance(each, type) and issubclass(each, PreTrainedModel)}
-    assert classes == {entry.model_class for entry in ENTRIES}
+    numbers = {modeling.TransformerDecoderForInContextRegression}  # has no tokens: test_in_context_regression.py
+    assert classes - numbers == {entry.model_class for entry in ENTRIES}
 
 
 @every(kind="decoder", auto_class=("AutoModel", "AutoModelForCausalLM"))

@@ -197,6 +197,7 @@ def other_value(name: str, value):
         "num_attention_heads": 4,
         "classifier_dropout": 0.3,
         "classifier_act": "relu",
+        "classifier_pooling": "mean",
         "attention_output_bias": True,
         "initializer_range": 0.02,
         "position_base": 100000.0,

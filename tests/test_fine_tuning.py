@@ -264,10 +264,10 @@ def test_progress_is_what_the_measure_says(name, more_is_better):
     values = [-value for value in values] if more_is_better else values
     key = f"eval_{name.removeprefix('eval_')}"
     log = [{"step": step, key: value} for step, value in enumerate(values)]
-    args = types.SimpleNamespace(metric_for_best_model=name, greater_is_better=more_is_better)
+    args = types.SimpleNamespace(metric_for_best_model=name, greater_is_better=more_is_better, process_index=0)
     for patience, stops in ((1, True), (2, True), (3, False)):
         control = types.SimpleNamespace(should_training_stop=False)
-        state = types.SimpleNamespace(log_history=log)
+        state = types.SimpleNamespace(log_history=log, global_step=5)
         StopWithoutProgress(patience).on_evaluate(args, state, control)
         assert control.should_training_stop == stops
 

@@ -2,6 +2,7 @@
 
 import _thread
 import io
+import signal
 import subprocess
 import sys
 import threading
@@ -377,8 +378,12 @@ class TestWorkers:
         corpus, before = number_sentences(planted()).encode(model.index_to_key), model.vectors.copy()
         monkeypatch.setattr("regard.train.word2vec._Tables.learn", slowly)
         threads = threading.active_count()
-        with pytest.raises(KeyboardInterrupt):
-            train_word2vec(model, corpus, epochs=100, workers=3)
+        handler = signal.signal(signal.SIGINT, signal.default_int_handler)  # a process in the background ignores it
+        try:
+            with pytest.raises(KeyboardInterrupt):
+                train_word2vec(model, corpus, epochs=100, workers=3)
+        finally:
+            signal.signal(signal.SIGINT, handler)
         assert threading.active_count() == threads
         assert len(steps) < 100
         assert (model.vectors == before).all()  # as after the last checkpoint
