@@ -273,6 +273,14 @@ def test_a_warm_up_longer_than_the_training_is_told(tmp_path, caplog):
     assert "rises for 800 steps, and the training has 4" in caplog.text
 
 
+@pytest.mark.parametrize("fast", [True, False])
+def test_bfloat16_on_a_processor_that_does_not_multiply_it_is_told(tmp_path, caplog, monkeypatch, fast):
+    monkeypatch.setattr("regard.train.trainer.multiplies_bfloat16", lambda device: fast)
+    settings = {"max_steps": 1, "per_device_train_batch_size": 2, "bf16": True}
+    trainer_for(tmp_path, seq2seq(), Seq2SeqCollator(0), pairs(8), **settings).train()
+    assert ("this processor does not multiply bfloat16" in caplog.text) != fast
+
+
 def test_a_loss_that_is_no_number_stops_before_a_checkpoint(tmp_path):
     data = [{"losses": torch.tensor([math.nan]), "labels": torch.tensor([1])}] * 4
     trainer = trainer_for(

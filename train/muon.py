@@ -18,6 +18,8 @@ import torch
 from torch import nn
 from transformers import PreTrainedModel, TrainingArguments
 
+from regard.train.devices import multiplies_bfloat16
+
 MUON = "muon"  # as `training.optim`
 OPTIONS = {"momentum": 0.95, "matrix_learning_rate": None}  # as `training.optim_args`
 COEFFICIENTS = (3.4445, -4.7750, 2.0315)  # of the quintic polynomial that drives singular values to about 1 (Jordan)
@@ -77,11 +79,14 @@ def orthogonalize(matrices: torch.Tensor) -> torch.Tensor:
         matrices: (N, out, in), any dtype.
 
     Returns:
-        (N, out, in) of the same dtype, computed in bfloat16: a few per cent more or less make no difference.
+        (N, out, in) of the same dtype, computed in bfloat16 where that is fast: a few per cent more or less make no
+        difference.
     """
     a, b, c = COEFFICIENTS
     tall = matrices.shape[1] > matrices.shape[2]
-    x = (matrices.mT if tall else matrices).bfloat16()
+    x = (matrices.mT if tall else matrices).to(
+        torch.bfloat16 if multiplies_bfloat16(matrices.device) else torch.float32
+    )
     x = x / x.norm(dim=(1, 2), keepdim=True).clamp(min=1e-7)  # the largest singular value is then at most 1
     for _ in range(ITERATIONS):
         gram = x @ x.mT  # (N, smaller, smaller)

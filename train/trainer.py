@@ -30,6 +30,7 @@ from transformers.utils import PushInProgress
 
 from regard.train import checkpoints
 from regard.train.callbacks import Progress, RecordBeforeSaving
+from regard.train.devices import multiplies_bfloat16
 from regard.train.fine_tuning import WeightedCrossEntropy, freeze_backbone, spread_rates
 from regard.train.lora import APART, has_lora, load_apart, merged_weights, save_adapter, save_apart
 from regard.train.measure import IGNORED, EvaluationBatches, has_vocabulary_head, measure, takes_loss_only
@@ -96,6 +97,11 @@ class RegardTrainer(Trainer):
 
     def train(self, resume_from_checkpoint: str | bool | None = None, *args: Any, **kwargs: Any) -> Any:
         """Trains, from the last complete checkpoint if `resume_from_checkpoint` is True."""
+        if self.args.bf16 and self.args.should_log and not multiplies_bfloat16(self.args.device):
+            logger.warning(
+                "training.bf16: true makes each step many times slower here, since this processor does not multiply "
+                "bfloat16: set it to false."
+            )
         if self.args.should_save:
             checkpoints.tidy(self.args.output_dir)
         self.accelerator.wait_for_everyone()
