@@ -39,6 +39,7 @@ from regard.model_cards.texts import (
     language_codes,
     limits,
     pair_of_columns,
+    parts_of_source,
     snippet,
     task_text,
 )
@@ -104,7 +105,7 @@ def render_card(
         "decoding": ", ".join(f"{key}={value}" for key, value in decoding(records).items()) if written else "",
         "signatures": _signatures(records.metrics.get("evaluation", {})),
         "sample_note": text.samples,
-        "samples": _generated(samples) if generated else tables.sample_table(samples),
+        "samples": _generated(samples) if generated else tables.sample_table(samples, parts_of_source(records)),
         "error_note": error_note(records),
         "errors": error_table(records),
         "reproduced": _evaluate(records) if records.recipe else "",

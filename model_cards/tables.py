@@ -6,7 +6,7 @@ from typing import Any
 
 from regard.model_cards.records import Records, own_tokenizer, split_sources, without_machine
 from regard.train.callbacks import duration
-from regard.train.sections import DENOISING, IN_CONTEXT, QUESTION_ANSWERING, REGRESSION, WRITING
+from regard.train.sections import DENOISING, IN_CONTEXT, PAIR, QUESTION_ANSWERING, REGRESSION, WRITING
 
 METRIC_NAMES = {
     "loss": "loss (nats)",
@@ -217,8 +217,9 @@ def setting_table(records: Records) -> str:
     """The recipe's settings that a reader asks for first, under the recipe's own names."""
     by_tokens = records.section("data").get("max_tokens_per_batch") is not None
     lm, writes = records.task in ("causal-lm", "masked-lm"), records.task in WRITING
+    by_steps = (records.section("training").get("max_steps") or -1) > 0  # then epochs settle nothing
     keys = (
-        ("training", ("num_train_epochs", "max_steps")),
+        ("training", ("max_steps",) if by_steps else ("num_train_epochs",)),
         ("data", ("max_tokens_per_batch",)),
         ("training", () if by_tokens else ("per_device_train_batch_size",)),
         ("training", ("gradient_accumulation_steps",)),
@@ -273,10 +274,18 @@ def data_table(records: Records) -> str:
     return table(["split", "from", *(names.get(key, key) for key in shown)], rows, numbers_from=2)
 
 
-def sample_table(samples: list[dict[str, str]]) -> str:
-    """Of a document the beginning is shown."""
-    rows = [(_beginning(sample["source"]), sample["target"], sample["prediction"]) for sample in samples]
-    return table(["source", "reference", "output"], rows)
+def sample_table(samples: list[dict[str, str]], parts: Sequence[str] = ("source",)) -> str:
+    """Of a document the beginning is shown.
+
+    Args:
+        samples: as a run recorded them.
+        parts: the names of the texts that were read together, a column each.
+    """
+    rows = []
+    for sample in samples:
+        texts = sample["source"].split(PAIR, len(parts) - 1)
+        rows.append((*map(_beginning, texts), sample["target"], sample["prediction"]))
+    return table([*parts, "reference", "output"], rows)
 
 
 def _beginning(text: str) -> str:

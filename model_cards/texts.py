@@ -157,7 +157,11 @@ TASK_TEXTS = {
             'cut = {"truncation": "only_second", "max_length": {length}}',
             'inputs = tokenizer(question, context, **cut, return_tensors="pt")',
             "outputs = model(**inputs)",
-            "start, end = outputs.start_logits.argmax().item(), outputs.end_logits.argmax().item()",
+            "outside = torch.tensor([part != 1 for part in inputs.sequence_ids()])  # of the context",
+            'start_logits = outputs.start_logits[0].masked_fill(outside, -float("inf"))',
+            'end_logits = outputs.end_logits[0].masked_fill(outside, -float("inf"))',
+            "start = start_logits.argmax().item()",
+            "end = start + end_logits[start:].argmax().item()",
             "print(tokenizer.decode(inputs.input_ids[0, start : end + 1]))",
             "# With windows of a long text, no answer where there is none, and the text as it stands, by regard:",
             "# from regard import answer; print(answer(model, tokenizer, question, context))",
@@ -272,11 +276,20 @@ def pair_of_columns(records: Records) -> tuple[str, str] | None:
     return (columns["source"], columns["target"]) if {"source", "target"} <= columns.keys() else None
 
 
+def parts_of_source(records: Records) -> tuple[str, ...]:
+    """The names of the texts that the model reads together, in the order in which its samples hold them."""
+    if records.task == QUESTION_ANSWERING:
+        return ("question", "context")
+    if "text_pair" in (records.section("data").get("columns") or {}):
+        return ("first text", "second text")
+    return ("source",)
+
+
 def snippet(records: Records, repo_id: str | None = None, revision: str | None = None) -> str:
     """Python that loads the run, from its folder or from the Hub, and uses it: to be pasted as it is."""
     text = task_text(records)
     samples = [sample["source"] for sample in records.metrics.get("samples") or [] if sample.get("source")]
-    paired = records.task == QUESTION_ANSWERING or "text_pair" in (records.section("data").get("columns") or {})
+    paired = len(parts_of_source(records)) > 1
     if paired:  # of which the shortest is the easiest to read
         samples = sorted((sample for sample in samples if PAIR in sample), key=len)
     source = samples[0] if samples else text.example

@@ -400,6 +400,13 @@ def test_snippets_of_other_tasks_run(task, tmp_path, monkeypatch, capsys):
     assert capsys.readouterr().out.strip()
 
 
+def test_a_card_names_the_steps_or_the_epochs_that_a_run_was_limited_by(tmp_path):
+    by_steps = make_run(tmp_path / "one", recipe="translation/multi30k-de-en", overrides=["training.max_steps=50"])
+    text = render_card(by_steps)
+    assert "| training.max_steps | 50 |" in text
+    assert "| training.num_train_epochs |" not in text
+
+
 def test_the_snippet_of_pairs_gives_both_texts(tmp_path, monkeypatch, capsys):
     """As two texts, as the model was trained: the shortest of the samples, and not one text with a mark in it."""
     pairs = [("A man with a hat. {second}", "A man."), ("A {texts} man", "a | hat"), ("A man with a man.", "A hat.")]
@@ -411,6 +418,9 @@ def test_the_snippet_of_pairs_gives_both_texts(tmp_path, monkeypatch, capsys):
     )
     code = re.search(r"```python\n(.*?)```", render_card(folder), flags=re.S)[1]
     assert 'tokenizer("A {texts} man", "a | hat", return_tensors="pt")' in code
+    card = render_card(folder)
+    assert "| first text | second text | reference | output |" in card
+    assert "| A man with a man. | A hat. | 0 | 1 |" in card
     monkeypatch.chdir(tmp_path)
     capsys.readouterr()
     exec(code, {})

@@ -446,6 +446,18 @@ def test_a_run_records_how_it_was_tuned(files, tuned):
     assert "| training.class_weights | balanced |" in card
 
 
+def test_the_labels_are_told_before_the_training(files, tmp_path, capsys):
+    """Values of a score, each of which would be a class, show here."""
+    train(load_recipe(recipe_file(files), ["training.max_steps=1", "model.dropout=0.0"]), str(tmp_path / "few"))
+    assert "2 labels: has a, none\n" in capsys.readouterr().err
+    scored = tmp_path / "scored.tsv"
+    scored.write_text("text\tlabel\n" + "".join(f"a text\t{i / 10}\n" for i in range(30)), encoding="utf-8")
+    more = [f"data.train={scored}", "data.validation=null", "training.eval_strategy=no", "evaluation.metrics=[]"]
+    train(load_recipe(recipe_file(files), ["training.max_steps=1", *more]), str(tmp_path / "many"))
+    assert "30 labels: 0.0, 0.1, 0.2" in (shown := capsys.readouterr().err)
+    assert "1.9, …\n" in shown
+
+
 def test_a_run_with_a_frozen_backbone(files, tmp_path):
     """The head alone is trained, 8 · 8 + 8 and 2 · 8 + 2 weights, and after a stop it is so again."""
     more = ["training.freeze_backbone=true", "model.dropout=0.3", "training.max_steps=3"]

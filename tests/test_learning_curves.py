@@ -38,7 +38,7 @@ def test_labels_take_turns():
     assert in_turn(labels).tolist() == [row for turn in sorted(rounds) for row in rounds[turn]]
 
 
-def test_fewer_examples_are_some_of_the_more_and_labels_are_balanced():
+def test_fewer_examples_are_some_of_the_more_and_labels_are_balanced(caplog):
     train = labelled([0] * 50 + [1] * 8 + [2] * 30)
     before: set = set()
     for number in (1, 2, 3, 7, 24, 25, 60, 87):
@@ -52,7 +52,9 @@ def test_fewer_examples_are_some_of_the_more_and_labels_are_balanced():
         assert part["text"] == sorted(part["text"], key=lambda text: int(text.split()[1]))  # in the split's own order
     assert np.bincount(part["label"]).tolist()[1] == 8  # all that there are
     assert first_examples(train, 88, seed=5) is train
+    assert not caplog.text
     assert first_examples(train, 1000, seed=5) is train
+    assert "data.max_train_examples: 1000 are more than data.train's 88: all are taken." in caplog.text
     chosen = {seed: tuple(first_examples(train, 10, seed)["text"]) for seed in range(5)}
     assert len(set(chosen.values())) == 5
     assert tuple(first_examples(train, 10, 3)["text"]) == chosen[3]

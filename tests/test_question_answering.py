@@ -380,6 +380,15 @@ def test_what_is_cut_and_what_nothing_can_be_learnt_from_is_counted_once(tmp_pat
     assert (found.examples, found.targets) == (4, 2)
 
 
+def test_a_training_split_without_any_answer_is_refused(tmp_path):
+    """The model would learn that there is never one, and be right about every such question."""
+    path = rows_file(tmp_path / "a.jsonl", [{"question": "w1", "context": "w1 w2", "answer": "", "answer_start": 0}])
+    data = DataSection(train=path, max_length=20, doc_stride=3)
+    recipe = Recipe(name="x", task="question-answering", model={"type": "encoder"}, data=data)
+    with pytest.raises(ValueError, match=r"^data.columns.answer: no question of data.train has an answer"):
+        prepare_splits(load_splits(data, "question-answering"), recipe, words_tokenizer())
+
+
 @pytest.mark.parametrize(
     ("train", "validation", "threshold"),
     [(["w2", ""], ["w2"], 0.0), (["w2"], ["w2"], None), (["w2"], ["w2", ""], "chosen"), (["w2", ""], None, 0.0)],

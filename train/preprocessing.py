@@ -276,6 +276,10 @@ def _prepare_questions(dataset: Any, recipe: Recipe, tokenizer: Any, training: b
         dataset = dataset.add_column("item", np.arange(len(dataset)), new_fingerprint=name)
         features |= {"first": Value("int32"), "starts": IDS, "ends": IDS, "item": Value("int64")}
         features |= {name: dataset.features[name] for name in ("question", "context", "answer")}
+    elif not isinstance(dataset, IterableDataset) and not any(dataset["answer"]):
+        raise ValueError(
+            "data.columns.answer: no question of data.train has an answer, so that there is nothing to learn."
+        )
     encoded = map_rows(dataset, encode_questions, tokenizer, parameters, Features(features), batch_size=100)
     if isinstance(dataset, IterableDataset):
         return encoded.remove_columns(notes), SplitReport(empty=None, truncated=None, without_targets=None)

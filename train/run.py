@@ -38,13 +38,20 @@ from regard.train.fine_tuning import (
     freeze_backbone,
     trained_parameters,
 )
-from regard.train.fine_tuning_checks import starts_from_weights
+from regard.train.fine_tuning_checks import CLASSIFYING, starts_from_weights
 from regard.train.lora import add_lora, check_peft
 from regard.train.preprocessing import DataReport
 from regard.train.questions import settle_threshold
 from regard.train.recipe import RUN_RECIPE, load_recipe
 from regard.train.records import FIRST_WEIGHTS, HISTORY, LOSS_CURVE, METRICS, environment, read_json, write_json
-from regard.train.sections import IN_CONTEXT, QUESTION_ANSWERING, REGRESSION, WORD_VECTORS, Recipe, RecipeError
+from regard.train.sections import (
+    IN_CONTEXT,
+    QUESTION_ANSWERING,
+    REGRESSION,
+    WORD_VECTORS,
+    Recipe,
+    RecipeError,
+)
 from regard.train.start_from import (
     Start,
     describe_weights,
@@ -59,6 +66,7 @@ LOGS = "logs"
 TOKENIZER, CONFIG = "tokenizer.json", "config.json"
 START = "embeddings.json"  # how a model began from word vectors
 ACCUMULATION = "gradient_accumulation_steps"
+LABELS_SHOWN = 20  # at the start of a training
 # What a resumed run may change of its recipe: how long and how often, not what is computed.
 CHANGEABLE = {
     "num_train_epochs",
@@ -138,6 +146,8 @@ def _train(
         trained = trained_parameters(trainer.model)
         share = "" if trained is None else f", of which {trained:,} are trained"
         _say(f"{recipe.name}: {trainer.model.num_parameters():,} parameters{share}\n{report}")
+        if recipe.task in CLASSIFYING:
+            _say(_labels(list(trainer.model.config.id2label.values())))
     trainer.train(resume_from_checkpoint=checkpoint)
     trainer.model.config.use_cache = True
     trainer.save_model(str(run), _internal_call=True)  # it is published when its results are there too
@@ -330,6 +340,12 @@ def _settle_what_is_trained(recipe: Recipe, model: PreTrainedModel, taken: dict[
         add_lora(model, lora, recipe.task, recipe.model["start_from"], fresh)
         if recipe.training.get("gradient_checkpointing"):  # which would find nothing to train below the first layer
             model.enable_input_require_grads()
+
+
+def _labels(names: list[str]) -> str:
+    """How many labels there are and the first of them: values of a score that were taken for labels show here."""
+    shown = ", ".join([*names[:LABELS_SHOWN], *(["…"] if len(names) > LABELS_SHOWN else [])])
+    return f"{len(names)} labels: {shown}"
 
 
 class EndlessStream(torch.utils.data.IterableDataset):

@@ -1,9 +1,13 @@
 """The first examples of a training split in an order that a seed draws: the points of a learning curve."""
 
+import logging
+
 import numpy as np
 from datasets import ClassLabel, Dataset
 
 from regard.train.fingerprints import fingerprint
+
+logger = logging.getLogger(__name__)
 
 
 def first_examples(train: Dataset, number: int, seed: int) -> Dataset:
@@ -12,6 +16,8 @@ def first_examples(train: Dataset, number: int, seed: int) -> Dataset:
     With one seed, fewer rows are always some of the more. Where rows have a label, each label has as many of them as
     any other, or one fewer, until it has no more.
     """
+    if number > len(train):
+        logger.warning("data.max_train_examples: %d are more than data.train's %d: all are taken.", number, len(train))
     if number >= len(train):
         return train
     order = np.random.default_rng(seed).permutation(len(train))
