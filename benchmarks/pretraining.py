@@ -42,6 +42,12 @@ def _compared(pretrained: Path, scratch: Path) -> tuple[str, dict[str, Any]]:
         raise ValueError(
             f"'{pretrained}' must be a sweep with model.start_from, and '{scratch}' one without, in this order."
         )
+    tokenizer = first["recipe"]["tokenizer"]["path"] or first["recipe"]["model"]["start_from"]
+    if second["recipe"]["tokenizer"]["path"] != tokenizer:
+        raise ValueError(
+            f"'{pretrained}' has the tokenizer of '{tokenizer}', and '{scratch}' has not: sweep it with "
+            f"tokenizer.path={tokenizer}."
+        )
     if max(len(sweep["settings"]) for sweep in (first, second)) > 1:
         raise ValueError(f"'{pretrained}' and '{scratch}' must have one setting each, of several seeds.")
     splits = ["validation", *first["settings"][0].get("test", {})]

@@ -30,6 +30,7 @@ AUTO_CLASSES = (
 )
 WANTS_CODE = "trust_remote_code"  # in the library's refusals to run a repository's code unasked
 OWN_CODE = "it needs code of its own, and no code of a repository is run here"
+WITHOUT_TOKENS = ("regard-in-context-regression",)  # types of models that read no text
 GROWING_POSITIONS = ("sinusoidal", "rotary", "none")  # of this package's models: computed for any length
 DEFAULT_NEW_TOKENS = 128  # of a translation, where nothing says how long it may be
 SOURCE_TOKENS_PER_ROW = 128  # a batch holds up to batch_size rows, and fewer when they are longer than this
@@ -45,9 +46,12 @@ def load_run(
         device: where the model goes; a GPU if there is one, by default.
 
     Raises:
-        ValueError: no such folder or repository, no model in it, or an architecture that no auto class knows.
+        ValueError: no such folder or repository, no model in it, one that reads no text, or an architecture that no
+            auto class knows.
     """
     config = load_config(path)
+    if config.model_type in WITHOUT_TOKENS:
+        raise ValueError(f"'{path}' reads points and the values of a function there, no text, and has no tokenizer.")
     try:
         auto_class = getattr(transformers, auto_class_name(config))
         model = auto_class.from_pretrained(path, config=config, use_safetensors=True, trust_remote_code=False)

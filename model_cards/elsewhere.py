@@ -59,6 +59,8 @@ def observe(job: dict[str, Any]) -> dict[str, Any]:
             said["classes"][name] = _observe_class(name, job, tokenizer, tensors)
         except Exception as error:  # as above
             said["classes"][name] = {"error": _sentence(error)}
+    if said["classes"] and not any(one.get("reads_tokens", True) for one in said["classes"].values()):
+        said["tokenizer"] = {}  # there need be none
     save_file(tensors, job["tensors"])
     return said
 
@@ -74,6 +76,7 @@ def _observe_class(name: str, job: dict[str, Any], tokenizer: Any, tensors: dict
         "missing": sorted(info["missing_keys"]),
         "unexpected": sorted(info["unexpected_keys"]),
         "prefix": model.base_model_prefix if hasattr(model, model.base_model_prefix) else "",
+        "reads_tokens": model.get_input_embeddings() is not None,
     }
     if name == job["main"] and job["again"] and not said["missing"]:
         said["again"] = _save_and_load(model, auto_class, job)
@@ -96,6 +99,8 @@ def _observe_class(name: str, job: dict[str, Any], tokenizer: Any, tensors: dict
 
 def _inputs(model: Any, tokenizer: Any, texts: list[str]) -> dict[str, torch.Tensor]:
     """What the forward pass of any model here takes, for a batch of texts of different lengths."""
+    if model.get_input_embeddings() is None:
+        return _points(model.config)
     names = inspect.signature(model.forward).parameters
     vocab_size, config = model.get_input_embeddings().weight.shape[0], model.config
     longest = _positions(config) // 2
@@ -115,6 +120,13 @@ def _inputs(model: Any, tokenizer: Any, texts: list[str]) -> dict[str, torch.Ten
         start = config.decoder_start_token_id if config.decoder_start_token_id is not None else 0
         inputs["decoder_input_ids"] = torch.cat([torch.full_like(ids[:, :1], start), ids[:, :-1]], dim=1)
     return inputs
+
+
+def _points(config: Any) -> dict[str, torch.Tensor]:
+    """Of a model that reads no tokens: two rows of points, and the values of a function there."""
+    shape = 2, _positions(config) // 2, config.input_size
+    inputs = torch.arange(shape[0] * shape[1] * shape[2]).sin().reshape(shape)
+    return {"inputs": inputs, "values": inputs.sum(-1)}
 
 
 def _positions(config: Any) -> int:

@@ -10,7 +10,7 @@ from transformers import AutoConfig, PretrainedConfig
 import regard.modeling  # noqa: F401  (registers the configurations with AutoConfig)
 from regard.evaluation.yaml_io import read_yaml
 from regard.train.records import FIRST_WEIGHTS
-from regard.train.sections import HOLD_OUT
+from regard.train.sections import HOLD_OUT, REGRESSION
 
 MADE = "made as they are needed"  # rows that are no file's
 
@@ -67,8 +67,8 @@ class Records:
 
 
 def own_tokenizer(records: Records) -> dict[str, Any]:
-    """The settings of the tokenizer that the run trained; empty where it took one that was there."""
-    settings = records.section("tokenizer")
+    """The settings of the tokenizer that the run trained; empty where it took one that was there, or has none."""
+    settings = records.section("tokenizer") if records.task != REGRESSION else {}
     return {} if settings.get("path") or records.section("model").get("start_from") else settings
 
 

@@ -353,7 +353,9 @@ def limits(records: Records) -> list[str]:
         found = []
     if own_tokenizer(records).get("lowercase") and records.task in (*WRITING, "causal-lm"):
         found.append("It writes small letters alone, and reads capitals as such: its tokenizer lower-cases all text.")
-    if getattr(config, "position_embedding_type", None) == "learned":
+    if records.task == REGRESSION:
+        found.append(f"It was trained on {data.get('block_size')} examples in a row: more are new to it.")
+    elif getattr(config, "position_embedding_type", None) == "learned":
         found.append(f"It has positions for {config.max_position_embeddings:,} tokens, and reads no more.")
     return found
 

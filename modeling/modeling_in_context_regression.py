@@ -65,6 +65,7 @@ class TransformerDecoderForInContextRegression(RegardPreTrainedModel):
         inputs: torch.Tensor,
         values: torch.Tensor,
         labels: torch.Tensor | None = None,
+        num_items_in_batch: torch.Tensor | int | None = None,
         loss_only: bool = False,
         **kwargs,
     ) -> InContextRegressionOutput:
@@ -75,24 +76,36 @@ class TransformerDecoderForInContextRegression(RegardPreTrainedModel):
             values: (B, K) of the function at the points, or (B, K - 1) where the last is only asked for. A prediction
                 sees those before it alone.
             labels: (B, K) what is to be predicted, mostly the values.
+            num_items_in_batch: number of labels in the whole step; see `losses.cross_entropy`.
             loss_only: return no predictions.
 
         Raises:
-            ValueError: points of another number of coordinates, or another number of values.
+            ValueError: points of another number of coordinates, or another number of values or labels.
         """
         if inputs.dim() != 3 or inputs.shape[-1] != self.config.input_size:
             raise ValueError(
                 f"inputs have the shape {tuple(inputs.shape)}: (B, K, {self.config.input_size}) is right."
             )
-        examples = inputs.shape[1]
-        if values.shape[1] not in (examples, examples - 1):
-            raise ValueError(f"values are {values.shape[1]} a row, and inputs {examples}: as many, or one fewer.")
+        rows, examples = inputs.shape[:2]
+        if tuple(values.shape) not in ((rows, examples), (rows, examples - 1)):
+            raise ValueError(
+                f"values have the shape {tuple(values.shape)}: ({rows}, {examples}) is right, one for each point, or "
+                "one fewer a row."
+            )
+        if labels is not None and tuple(labels.shape) != (rows, examples):
+            raise ValueError(
+                f"labels have the shape {tuple(labels.shape)}: ({rows}, {examples}) is right, one for each point."
+            )
         values = nn.functional.pad(values.to(inputs.dtype), (0, examples - values.shape[1]))  # (B, K)
         padded = nn.functional.pad(values[..., None], (0, self.config.input_size - 1))  # (B, K, d)
         interleaved = torch.stack([inputs, padded], dim=2).flatten(1, 2)  # (B, 2K, d)
         outputs = self.model(inputs_embeds=self.read_in(interleaved), **{"use_cache": False} | kwargs)
         logits = self.read_out(outputs.last_hidden_state[:, ::2])[..., 0]  # (B, K), at the points
-        loss = None if labels is None else nn.functional.mse_loss(logits.float(), labels.float())
+        loss = None
+        if labels is not None:
+            total = nn.functional.mse_loss(logits.float(), labels.to(logits.device).float(), reduction="sum")
+            number = labels.numel() if num_items_in_batch is None else num_items_in_batch
+            loss = total / torch.as_tensor(number, device=total.device)
         return InContextRegressionOutput(
             loss=loss,
             logits=None if loss_only and loss is not None else logits,

@@ -196,7 +196,7 @@ def test_pickled_weights_are_refused_with_the_way_out(tmp_path):
         convert(source, tmp_path / "out")
 
 
-def test_wrong_calls(tmp_path):
+def test_wrong_calls(tmp_path, monkeypatch):
     source = checkpoint(tmp_path / "source", "bert")
     with pytest.raises(ValueError, match="already and not empty"):
         convert(source, source)
@@ -206,6 +206,22 @@ def test_wrong_calls(tmp_path):
         convert(source, tmp_path / "out", revision="main")
     with pytest.raises(ConversionError, match="head='causal-lm': BERT is converted with none, masked-lm"):
         convert(source, tmp_path / "out", head="causal-lm")
+    with_config(source, architectures=[])
+    with pytest.raises(ConversionError, match="head='seq2seq': BERT is converted with none, masked-lm"):
+        convert(source, tmp_path / "out", head="seq2seq")
+    (tmp_path / "empty").mkdir()
+    monkeypatch.chdir(tmp_path / "empty")
+    with pytest.raises(ValueError, match="'.' is the folder in which this command runs"):
+        convert(source, ".")
+
+
+def test_an_empty_folder_may_be_there_and_be_a_link(tmp_path):
+    source = checkpoint(tmp_path / "source", "bert")
+    (tmp_path / "real").mkdir()
+    (tmp_path / "link").symlink_to("real")
+    assert convert(source, tmp_path / "link", check=False).out == str(tmp_path / "link")
+    assert (tmp_path / "real" / "config.json").is_file()
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["link", "real", "source"]
 
 
 def test_a_conversion_that_computes_something_else_is_refused(tmp_path, monkeypatch):
@@ -344,6 +360,10 @@ def test_a_head_that_the_source_lacks(tmp_path):
     with pytest.raises(ConversionError, match="names 0 architectures"):
         convert(source, tmp_path / "masked")
     assert convert(source, tmp_path / "masked", head="masked-lm").left_out == {}
+    with_config(source, architectures=["BertForMaskedLM", "BertForQuestionAnswering"])
+    with pytest.raises(ConversionError, match="names 2 architectures"):
+        convert(source, tmp_path / "two")
+    assert convert(source, tmp_path / "two", head="masked-lm").left_out == {}
 
 
 def test_parts_and_types_of_weights(tmp_path):
@@ -421,6 +441,16 @@ def test_tokenizer_and_generation_config_come_along(tmp_path):
         with pytest.raises(ConversionError, match="generation_config.json cannot be read"):
             convert(source, tmp_path / "third")
     assert not (tmp_path / "third").exists()
+
+
+@pytest.mark.parametrize("content", ["{", "[]", '{"version": "1.0"}'])
+def test_a_broken_tokenizer_is_refused(tmp_path, content):
+    source = checkpoint(tmp_path / "source", "bert")
+    tokenizer().save_pretrained(source)
+    (source / "tokenizer.json").write_text(content)
+    with pytest.raises(ConversionError, match="the tokenizer cannot be taken along: ."):
+        convert(source, tmp_path / "out")
+    assert not (tmp_path / "out").exists()
 
 
 def test_a_tokenizer_that_would_be_another_is_refused(tmp_path, monkeypatch):

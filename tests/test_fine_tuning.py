@@ -3,6 +3,7 @@
 import json
 import os
 import random
+import shutil
 import socket
 import subprocess
 import sys
@@ -359,11 +360,17 @@ SCRATCH = "model.start_from=null"
         (["training.class_weights={}"], "names no label"),
         (["training.class_weights={none: 0}"], r"class_weights\.none: 0\.0 is not a number above 0"),
         (["training.class_weights=balanced", "data.streaming=true", "training.max_steps=2"], "as they come"),
+        (["training.label_smoothing_factor=0.1"], r"label_smoothing_factor: 0\.1 has no effect on sequence-classif"),
+        (["model.label_smoothing=0.1"], r"model\.label_smoothing: 0\.1 has no effect on sequence-classification"),
         (["training.early_stopping_patience=0"], "is less than 1"),
         (["training.early_stopping_patience=2", "data.validation=null", "evaluation.metrics=[]"], "to judge by"),
         (["training.early_stopping_patience=2", "evaluation.average_checkpoints=2"], "exclude each other"),
         (["training.early_stopping_patience=2", "training.load_best_model_at_end=false"], "would not"),
         (["training.early_stopping_patience=2", "training.eval_strategy=no"], "needs evaluations"),
+        (
+            ["training.early_stopping_patience=2", "data.streaming=true", "training.max_steps=9"],
+            r"all steps are one epoch: set training\.eval_strategy=steps",
+        ),
         (
             ["training.early_stopping_patience=2", "training.eval_strategy=steps", "training.save_strategy=steps"],
             "eval_steps is missing",
@@ -580,6 +587,27 @@ def test_a_stopped_run_resumes_to_the_same_weights(files, tmp_path, monkeypatch,
     train(recipe, str(tmp_path / "stopped"), resume=True)
     for name in kept:
         assert (tmp_path / "whole" / name).read_bytes() == (tmp_path / "stopped" / name).read_bytes(), name
+
+
+@needs_peft
+def test_a_resumed_adapter_names_no_folder_as_its_model(files, tmp_path, monkeypatch):
+    """The folder that the run began from may be gone by then: its path would stand for a repository of that name."""
+    shutil.copytree(files / "masked", tmp_path / "start")
+    recipe = load_recipe(recipe_file(files), ["training.lora.r=2", f"model.start_from={tmp_path / 'start'}"])
+    original = RegardTrainer._save_checkpoint
+
+    def save_and_stop(self, *args):
+        original(self, *args)
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(run_module.RegardTrainer, "_save_checkpoint", save_and_stop)
+        with pytest.raises(KeyboardInterrupt):
+            train(recipe, str(tmp_path / "run"))
+    shutil.rmtree(tmp_path / "start")
+    train(recipe, str(tmp_path / "run"), resume=True)
+    config = json.loads((tmp_path / "run/adapter/adapter_config.json").read_text())
+    assert config["base_model_name_or_path"] is None
 
 
 @needs_peft

@@ -63,6 +63,8 @@ def test_groups_of_unequal_sizes_are_whole_too():
     [
         ({"validation": "40"}, None, "data.validation: '40' of the 40 rows of data.train leaves one side empty."),
         ({"test": "0"}, None, "data.test: '0' of the 40 rows of data.train leaves one side empty."),
+        ({"test": "0%"}, None, "data.test: '0%' of the 40 rows of data.train leaves one side empty."),
+        ({"test": "0.0%, at most 5"}, None, "data.test: '0.0%, at most 5' of the 40 rows"),
         ({"validation": "20", "test": "20"}, None, "data.validation: '20' and data.test: '20' of the 40 rows"),
         (
             {"test": "37"},

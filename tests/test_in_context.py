@@ -10,6 +10,7 @@ import pytest
 
 from regard.evaluation.few_shot.items import builtin_items
 from regard.evaluation.in_context import CHARACTERS, IN_CONTEXT_TASKS, draw_examples, items
+from regard.evaluation.in_context.base import InContextTask
 from regard.evaluation.in_context.repeats import LONGEST, SHORTEST, make_repeats
 from regard.evaluation.in_context.rules import SHARES, split_of
 from regard.evaluation.in_context.scoring import answers_right, at_a_glance, exact_match_by_examples
@@ -94,6 +95,44 @@ def test_without_an_example_every_choice_is_as_likely(name):
         assert (right == place).mean() == pytest.approx(wanted, abs=4 * error)
 
 
+class Lopsided(InContextTask):
+    """Eight of ten rules say `a`, one says `b` and one `c`."""
+
+    name, choices = "lopsided", 2
+
+    def frame(self, chance):
+        return None
+
+    def rule(self, frame, chance):
+        return chance.randrange(10)
+
+    def key(self, frame, rule):
+        return "all of them"
+
+    def input(self, frame, chance):
+        return "x"
+
+    def output(self, frame, rule, text):
+        return "bc"[rule - 8] if rule >= 8 else "a"
+
+
+def test_the_commonest_answer_is_no_more_often_right():
+    """Of the choices `a` and `b` each is right half of the time (within four standard errors of 400)."""
+    task, chance, right = Lopsided(), random.Random(0), []
+    split = split_of(task.name, task.key(None, 0))
+    while len(right) < 400:
+        rule = task.rule(None, chance)
+        others = task.rivals(None, rule, "x", split, chance)
+        if others is not None and "c" not in (answer := task.output(None, rule, "x"), *others):
+            right.append(answer)
+    assert right.count("a") / 400 == pytest.approx(0.5, abs=4 * 0.5 / 20)
+
+
+def test_pairs_of_letters_are_held_out_in_either_order():
+    task = IN_CONTEXT_TASKS["all-or-any"]
+    assert task.key(("md", "kx"), "kx") == task.key(("dm", "kx"), "xk")
+
+
 @pytest.mark.parametrize("name", TASKS)
 def test_items_bring_examples_of_their_own_rule(name):
     for item in items(name, 10, seed=2):
@@ -112,6 +151,10 @@ def test_what_cannot_be_drawn_is_refused():
         items("swapping", 1, split="dev")
     with pytest.raises(ValueError, match="number=0 is less than 1"):
         items("swapping", 0)
+    with pytest.raises(ValueError, match=r"pool=2.5 is not a whole number"):
+        items("swapping", 1, pool=2.5)
+    with pytest.raises(ValueError, match="number=True is not a whole number"):
+        items("swapping", True)
     with pytest.raises(ValueError, match="either number or characters"):
         draw_examples("swapping", "train", 0, 0)
 

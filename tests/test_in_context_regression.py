@@ -1,6 +1,7 @@
 """In-context regression: the model of Garg et al. (2022), its data, and the predictors that it is compared with."""
 
 import json
+import shutil
 
 import numpy as np
 import pytest
@@ -8,6 +9,8 @@ import torch
 from safetensors.torch import load_file
 from transformers import AutoModel
 
+from regard.evaluation.few_shot.report import run_few_shot
+from regard.evaluation.generation import load_run
 from regard.evaluation.in_context.regression import (
     Regressions,
     baselines,
@@ -18,11 +21,15 @@ from regard.evaluation.in_context.regression import (
     predict_by,
     ridge,
 )
+from regard.model_cards.publish import publish
 from regard.modeling import InContextRegressionConfig, TransformerDecoderForInContextRegression
+from regard.train import in_context_regression
 from regard.train.evaluate import evaluate_run
 from regard.train.recipe import load_recipe
 from regard.train.run import train
 from regard.train.sections import RecipeError
+
+from .hub_server import HubServer
 
 RECIPE = "in-context/linear-regression"
 SHAPE = {"input_size": 3, "examples": 8, "noise": 0.5}
@@ -90,8 +97,13 @@ def test_what_cannot_be_read_is_refused():
     model, batch = make_model(), make_batch()
     with pytest.raises(ValueError, match=r"inputs have the shape \(4, 8, 2\): \(B, K, 3\) is right"):
         model(batch["inputs"][..., :2], batch["values"])
-    with pytest.raises(ValueError, match="values are 5 a row, and inputs 8: as many, or one fewer"):
-        model(batch["inputs"], batch["values"][:, :5])
+    for values in (batch["values"][:, :5], batch["values"][:2], batch["values"][0], batch["values"][..., None]):
+        with pytest.raises(
+            ValueError, match=r"values have the shape \(.*\): \(4, 8\) is right, one for each point, or one"
+        ):
+            model(batch["inputs"], values)
+    with pytest.raises(ValueError, match=r"labels have the shape \(4, 1\): \(4, 8\) is right, one for each point"):
+        model(**batch, labels=batch["values"][:, :1])  # which would be compared with every prediction
     with pytest.raises(Exception, match="input_size=0 must be at least 1"):
         InContextRegressionConfig(input_size=0)
 
@@ -140,6 +152,22 @@ def test_errors_have_their_known_means():
     ("settings", "sentence"),
     [
         (["data.noise=-1"], "data.noise: -1.0 is not a number of at least 0"),
+        (["data.train=10000001"], "data.train: 10000001 rows are too many: at most 10000000"),
+        (["data.max_length=9"], "data.max_length: 9 has no effect on in-context-regression, whose rows are made"),
+        (
+            ["tokenizer.kind=char"],
+            "tokenizer.kind: 'char' has no effect on in-context-regression, which reads no text",
+        ),
+        (
+            ["evaluation.samples=3"],
+            "evaluation.samples: 3 has no effect on in-context-regression, which writes no text",
+        ),
+        (["model.start_from=runs/x"], "model.start_from: 'runs/x' has no effect on .* whose model has no tokens"),
+        (["model.vocab_size=9"], "model.vocab_size: 9 has no effect on in-context-regression"),
+        (["training.label_smoothing_factor=0.1"], "training.label_smoothing_factor: 0.1 has no effect on"),
+        (["model.max_position_embeddings=20"], "data.block_size: 12 examples take 24 positions, more than .*, 20"),
+        (["training.seed=-1"], r"training.seed: -1 is not between 0 and 2\*\*32 - 1"),
+        (["training.data_seed=4294967296"], "training.data_seed: 4294967296 is not between"),
         (["data.block_size=10"], "data.block_size: 10 examples are too few for over_least_squares.*at least 11"),
         (["data.validation=5%"], "data.validation: '5%' is no number of rows"),
         (["model.input_size=0"], "model: .*input_size=0 must be at least 1"),
@@ -151,20 +179,116 @@ def test_recipes_that_cannot_work_are_refused(settings, sentence):
         load_recipe(RECIPE, settings)
 
 
-def test_a_run_that_goes_on_ends_in_the_same_weights(tmp_path):
-    def recipe(steps):
-        return load_recipe(RECIPE, [*TINY, f"training.max_steps={steps}"])
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    """A whole run, of four steps."""
+    folder = tmp_path_factory.mktemp("runs") / "lines"
+    train(load_recipe(RECIPE, TINY), folder)
+    return folder
 
-    whole = train(recipe(4), tmp_path / "whole")
-    train(recipe(2), tmp_path / "parts", test=False)
-    parts = train(recipe(4), tmp_path / "parts", resume=True)
-    assert whole["evaluation"] == parts["evaluation"]
-    assert evaluate_run(tmp_path / "whole", "test")["test"] == whole["evaluation"]["test"]
-    whole, parts = (load_file(tmp_path / name / "model.safetensors") for name in ("whole", "parts"))
+
+def weights_of(folder):
+    return load_file(folder / "model.safetensors")
+
+
+def test_a_run_that_goes_on_ends_in_the_same_weights(run, tmp_path):
+    train(load_recipe(RECIPE, [*TINY, "training.max_steps=2"]), tmp_path / "parts", test=False)
+    parts = train(load_recipe(RECIPE, TINY), tmp_path / "parts", resume=True)
+    measures = json.loads((run / "metrics.json").read_text())["evaluation"]
+    assert parts["evaluation"] == measures
+    whole, parts = weights_of(run), weights_of(tmp_path / "parts")
     assert all(torch.equal(whole[name], parts[name]) for name in whole)
-    measures = json.loads((tmp_path / "whole" / "metrics.json").read_text())["evaluation"]["test"]
-    errors = measures["by_examples"]
-    assert measures["over_least_squares"] == errors["model"]["clean"][10] / errors["least squares"]["clean"][10]
-    assert (tmp_path / "whole" / "regression.png").stat().st_size > 1000
-    card = (tmp_path / "whole" / "README.md").read_text()
+    errors = measures["test"]["by_examples"]
+    assert (
+        measures["test"]["over_least_squares"] == errors["model"]["clean"][10] / errors["least squares"]["clean"][10]
+    )
+
+
+def test_what_a_run_leaves(run):
+    assert (run / "regression.png").stat().st_size > 1000
+    card = (run / "README.md").read_text()
     assert "test, squared error by the number of examples" in card
+    assert "| coordinates of a point | 5 |" in card
+    assert "It was trained on 12 examples in a row" in card
+    assert not {"| vocabulary", "| tokenizer"} & set(card.replace(" |", "\n").split("\n"))  # it has neither
+
+
+def test_accumulated_gradients_are_those_of_a_larger_batch(tmp_path):
+    plain = ["training.optim=sgd", "training.max_steps=2", "training.save_strategy=no", "training.eval_strategy=no"]
+    plain += ["training.logging_steps=1", "training.warmup_steps=0", "training.max_grad_norm=0", "data.test=null"]
+    ways = {"large": ["per_device_train_batch_size=4"], "small": ["gradient_accumulation_steps=2"]}
+    for name, settings in ways.items():
+        train(load_recipe(RECIPE, [*TINY, *plain, *(f"training.{one}" for one in settings)]), tmp_path / name)
+    large, small = (weights_of(tmp_path / name) for name in ways)
+    for name, weight in large.items():
+        torch.testing.assert_close(small[name], weight, rtol=1e-5, atol=1e-6)
+    losses = [
+        [entry["loss"] for entry in json.loads((tmp_path / name / "history.json").read_text()) if "loss" in entry]
+        for name in ways
+    ]
+    assert losses[1] == pytest.approx(losses[0], rel=1e-4)
+
+
+def test_what_other_tasks_have_of_a_training_it_has_too(tmp_path):
+    """The mean of checkpoints, and the end of a training that brings nothing more."""
+    train(load_recipe(RECIPE, [*TINY, "evaluation.average_checkpoints=2"]), tmp_path / "mean")
+    two, four = (weights_of(tmp_path / "mean" / f"checkpoint-{step}") for step in (2, 4))
+    for name, weight in weights_of(tmp_path / "mean").items():
+        torch.testing.assert_close(weight, (two[name] + four[name]) / 2)
+    record = json.loads((tmp_path / "mean" / "metrics.json").read_text())["training"]
+    assert record["averaged_checkpoints"] == [2, 4]
+    worse = ["training.learning_rate=0", "training.early_stopping_patience=1", "training.layer_lr_decay=0.5"]
+    metrics = train(load_recipe(RECIPE, [*TINY, *worse, "training.max_steps=8"]), tmp_path / "stopped")
+    assert metrics["training"]["steps"] == 4
+
+
+def test_a_run_is_measured_again(run, monkeypatch):
+    records = run / "metrics.json"
+    whole = json.loads(records.read_text())
+    assert evaluate_run(run, "test", batch_size=3)["test"]["by_examples"]["model"]["clean"] == pytest.approx(
+        whole["evaluation"]["test"]["by_examples"]["model"]["clean"]
+    )
+    records.write_text(json.dumps(whole | {"evaluation": {}}))
+    assert evaluate_run(run) == whole["evaluation"]
+    assert json.loads(records.read_text()) == whole  # brought up to date
+    drawn = []
+    monkeypatch.setattr(in_context_regression, "MEASURED_ROWS", 3)
+    draw = lambda rows, *words, **shape: drawn.append(rows) or draw_regressions(rows, *words, **shape)  # noqa: E731
+    monkeypatch.setattr(in_context_regression, "draw_regressions", draw)
+    evaluate_run(run, "train")
+    assert drawn == [3]  # of a million
+    with pytest.raises(ValueError, match="num_beams=3 has no effect on in-context-regression, which writes no text"):
+        evaluate_run(run, num_beams=3)
+    with pytest.raises(ValueError, match="gives no labels that could be wrong"):
+        evaluate_run(run, errors=3)
+
+
+def test_it_is_said_to_read_no_text(run):
+    with pytest.raises(ValueError, match="reads points and the values of a function there, no text, and has no token"):
+        load_run(run)
+    with pytest.raises(ValueError, match="few-shot prompting takes a causal language model"):
+        run_few_shot(str(run), "swapping")
+
+
+def test_a_folder_without_weights_is_named(run, tmp_path):
+    for name in ("config.json", "recipe.yaml"):
+        shutil.copy(run / name, tmp_path)
+    with pytest.raises(ValueError, match="cannot be loaded: .*no file named model.safetensors"):
+        evaluate_run(tmp_path)
+
+
+def test_it_is_checked_and_published_without_a_tokenizer(run, tmp_path, monkeypatch):
+    """By the real client, once checked in a process that cannot import regard; and by the training itself."""
+    with HubServer(tmp_path / "hub") as hub:
+        hub.online(monkeypatch, hub.token("ada"))
+        result = publish(run, "lines")
+        files = hub.files("ada/lines")
+        assert result.commit is not None
+        assert {"model.safetensors", "modeling_in_context_regression.py", "regression.png"} <= set(files)
+        assert not [name for name in files if "token" in name]
+        assert b"AutoModel.from_pretrained(path, revision=revision, trust_remote_code=True)" in files["README.md"]
+        settings = ["training.push_to_hub=true", "training.hub_model_id=ada/pushed", "training.max_steps=2"]
+        train(load_recipe(RECIPE, [*TINY, *settings]), tmp_path / "pushed")
+        pushed = hub.files("ada/pushed")
+        assert pushed["model.safetensors"] == (tmp_path / "pushed" / "model.safetensors").read_bytes()
+        assert "metrics.json" in pushed

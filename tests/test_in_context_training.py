@@ -11,11 +11,12 @@ from typer.testing import CliRunner
 from regard.cli import app
 from regard.evaluation.in_context.rules import split_of
 from regard.evaluation.in_context.tasks import CHARACTERS, IN_CONTEXT_TASKS
+from regard.train import in_context
 from regard.train.building import build_tokenizer
 from regard.train.collators import collator_for
 from regard.train.data import load_splits, prepare_splits
 from regard.train.evaluate import evaluate_run
-from regard.train.in_context import SequenceEncoder, sample_of
+from regard.train.in_context import SequenceEncoder, prepare_in_context, sample_of
 from regard.train.recipe import load_recipe
 from regard.train.run import train
 from regard.train.sections import RecipeError
@@ -89,6 +90,26 @@ def test_evaluation_is_of_whole_examples_under_held_out_rules(recipe, tokenizer)
     assert split_of("swapping", "".join(str(asked.index(letter)) for letter in answer)) == "test"
 
 
+@pytest.mark.parametrize(("task", "inputs"), [("arithmetic", 50), ("word-classes", 24)])
+def test_a_question_of_evaluation_was_not_answered_before(tokenizer, task, inputs):
+    """In a row that is longer than the task has inputs."""
+    data = load_recipe(RECIPE, [*TINY, "data.block_size=600", f"data.tasks={{{task}: 1}}"]).data
+    for row in range(3):
+        text = tokenizer.decode(SequenceEncoder.of(tokenizer, data).evaluation_row("test", row)["input_ids"][1:])
+        asked = [line.split(">")[0] for line in text.split("\n")[:-1]]
+        assert len(asked) == len(set(asked)) > inputs - 8
+
+
+def test_of_the_training_rules_a_part_is_measured(recipe, tokenizer, monkeypatch):
+    monkeypatch.setattr(in_context, "MEASURED_ROWS", 3)
+    rows, report = prepare_in_context(
+        load_splits(recipe.data, recipe.task)["train"], "evaluated:train", recipe, tokenizer
+    )
+    assert len(rows) == report.rows == 3
+    asked, answer = tokenizer.decode(rows[0]["input_ids"][1:]).split("\n")[0].split(">")
+    assert split_of("swapping", "".join(str(asked.index(letter)) for letter in answer)) == "train"
+
+
 def test_a_sample_asks_after_examples(recipe, tokenizer):
     row = {"input_ids": tokenizer("ab>ba\ncd>dc\nef>fe\ngh>hg\nij>ji\nkl>lk\n")["input_ids"]}
     assert sample_of(tokenizer, row) == ("ab>ba\ncd>dc\nef>fe\ngh>hg\nij>", "ji")
@@ -107,7 +128,13 @@ def test_the_tokenizer_reads_characters(recipe):
         (["data.tasks={swaping: 1}"], "data.tasks: There is no in-context task 'swaping': did you mean 'swapping'"),
         (["data.tasks={swapping: 0}"], "data.tasks.swapping: 0.0 is no weight above 0"),
         (["data.train=my.txt"], "data.train: 'my.txt' is no number of rows, such as 2000"),
-        (["data.path=imdb"], "data.path has no effect on in-context"),
+        (["data.tasks={swapping: many}"], "data.tasks: {'swapping': 'many'} is not a mapping of names to numbers"),
+        (["data.train=20000000"], "data.train: 20000000 rows are too many: at most 10000000"),
+        (["data.test=" + "9" * 20], "data.test: 9+ rows are too many"),
+        (["data.path=imdb"], "data.path: 'imdb' has no effect on in-context, whose rows are made: leave it out"),
+        (["data.packing=documents"], "data.packing: 'documents' has no effect on in-context"),
+        (["data.max_train_examples=9"], "data.max_train_examples: 9 has no effect on in-context"),
+        (["tokenizer.vocab_size=42"], "tokenizer.vocab_size: 42 is too small for the 38 characters of in-context"),
         (["data.learn_from=inputs"], "data.learn_from: 'inputs' is not known: it is 'answers' or 'all'"),
         (["data.block_size=8"], "data.block_size: 8 leaves no room for examples: at least 32"),
         (["tokenizer.kind=byte-bpe", "tokenizer.vocab_size=300"], "tokenizer.kind: in-context takes 'char'"),
@@ -118,6 +145,11 @@ def test_the_tokenizer_reads_characters(recipe):
 def test_what_cannot_work_is_refused(settings, sentence):
     with pytest.raises(RecipeError, match=sentence.replace("(", r"\(")):
         load_recipe(RECIPE, settings)
+
+
+def test_it_may_begin_from_weights_that_are_there():
+    """The tokenizer is then that model's."""
+    assert load_recipe(RECIPE, ["model.start_from=runs/before"]).model["start_from"] == "runs/before"
 
 
 def test_other_tasks_have_none_of_it():

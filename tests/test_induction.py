@@ -3,6 +3,8 @@
 A stub that attends where an induction head does, or spreads its attention evenly, has scores that are worked out here.
 """
 
+import types
+
 import numpy as np
 import pytest
 import torch
@@ -11,7 +13,10 @@ from torch import nn
 from regard.evaluation.induction import InductionProbe, make_probe, measure_induction, record_of
 from regard.evaluation.induction_pictures import plot_induction
 from regard.modeling import TransformerDecoderConfig, TransformerDecoderForCausalLM
-from regard.train.induction import plot_run_induction
+from regard.train.building import check_launch
+from regard.train.induction import fitting_probe, plot_run_induction
+from regard.train.recipe import load_recipe
+from regard.train.sections import RecipeError
 from regard.train.tokenization import train_tokenizer
 
 
@@ -117,3 +122,31 @@ def test_runs_without_a_record_are_told_how_to_get_one(tmp_path):
         plot_run_induction(tmp_path, tmp_path / "x.png")
     with pytest.raises(ValueError, match="must end in"):
         plot_run_induction(tmp_path, tmp_path / "x.pdf")
+
+
+@pytest.mark.parametrize(
+    "text", ["", "{", "{}", "[1]", '[{"step": 0}]', '[{"step": 0, "first": 1, "second": 1, "prefix_matching": [1]}]']
+)
+def test_a_broken_record_is_named(tmp_path, text):
+    (tmp_path / "induction.json").write_text(text)
+    with pytest.raises(ValueError, match=r"induction.json' is no record of induction heads"):
+        plot_run_induction(tmp_path, tmp_path / "x.png")
+
+
+def test_the_probe_is_no_longer_than_learned_positions(tokenizer):
+    sizes = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 16}
+    for positions, kind, length in ((32, "learned", 15), (200, "learned", 20), (32, "rotary", 20)):
+        places = {"max_position_embeddings": positions, "position_embedding_type": kind}
+        model = TransformerDecoderForCausalLM(TransformerDecoderConfig(vocab_size=len(tokenizer), **sizes, **places))
+        probe = fitting_probe(tokenizer, model)
+        assert probe.length == length
+        measure_induction(model, probe)
+
+
+def test_heads_are_not_measured_where_weights_are_parted(monkeypatch):
+    recipe = load_recipe("in-context/induction-decoder")
+    args = types.SimpleNamespace(n_gpu=1)
+    check_launch(recipe, args)
+    monkeypatch.setenv("ACCELERATE_USE_FSDP", "true")
+    with pytest.raises(RecipeError, match="evaluation.induction_steps: 20 has one process measure .*FSDP parts them"):
+        check_launch(recipe, args)

@@ -94,7 +94,25 @@ def test_a_model_without_a_recipe_reads_the_second_text_that_a_file_has(tmp_path
     assert predict_file(run, table) == predict_texts(model, tokenizer, ["a bank"])
 
 
-def test_a_model_on_the_hub_is_read_by_its_own_recipe(tmp_path, monkeypatch):
+def test_a_column_may_be_an_entry_of_another(tmp_path):
+    """As in the data that the run was trained on: `review.text` is the entry `text` of the column `review`."""
+    values = json.loads(texts_recipe(tmp_path, pairs=False).read_text())
+    values["data"]["columns"] = {"text": "review.text"}
+    (tmp_path / "tiny.yaml").write_text(json.dumps(values))
+    run = make_run(tmp_path / "run", tmp_path / "tiny.yaml")
+    table = tmp_path / "reviews.jsonl"
+    table.write_text('{"review": {"text": "a bank", "stars": 3}}\n')
+    model, tokenizer = load_run(run)
+    assert predict_file(run, table) == predict_texts(model, tokenizer, ["a bank"], None, 20)
+    table.write_text('{"review": {"stars": 3}}\n')
+    with pytest.raises(ValueError, match=r"line 1: there is no column 'review\.text'"):
+        predict_file(run, table)
+    table.write_text('{"text": "a bank"}\n')
+    with pytest.raises(ValueError, match=r"has no column 'review\.text', which the run reads: its columns are 'text'"):
+        predict_file(run, table)
+
+
+def test_a_model_on_the_hub_is_read_by_its_own_recipe(tmp_path, monkeypatch, caplog):
     run = make_run(tmp_path / "run", texts_recipe(tmp_path))
     model, tokenizer = load_run(run)
     asked = []
@@ -103,16 +121,22 @@ def test_a_model_on_the_hub_is_read_by_its_own_recipe(tmp_path, monkeypatch):
         asked.append((repository, name))
         if repository == "a/other":
             raise predicting.EntryNotFoundError("there is none")
+        if repository == "a/unasked":
+            raise predicting.LocalEntryNotFoundError("the Hub is not reached, and no copy lies here")
         return str(run / name)
 
     monkeypatch.setattr(predicting, "load_run", lambda path: (model, tokenizer))
     monkeypatch.setattr(predicting, "hf_hub_download", download)
     table = tmp_path / "pairs.tsv"
     long = "the river " * 30  # of which the recipe reads 20 tokens
+    caplog.clear()
     table.write_text(f"second\ttext\ttext_pair\n{long}\ta bank\tit\n")
     assert predict_file("a/b", table) == predict_texts(model, tokenizer, ["a bank"], [long], 20)
     assert predict_file("a/other", table) == predict_texts(model, tokenizer, ["a bank"], ["it"])
     assert asked == [("a/b", "recipe.yaml"), ("a/other", "recipe.yaml")]
+    assert caplog.messages == []
+    assert predict_file("a/unasked", table) == predict_file("a/other", table)
+    assert caplog.messages[0].startswith("The Hub cannot be asked for the recipe.yaml of a/unasked: columns are read")
 
 
 def test_every_word_has_a_tag_until_the_sentence_is_cut(words_run, tmp_path):

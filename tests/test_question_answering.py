@@ -327,6 +327,7 @@ def test_both_shapes_of_answers_are_read(tmp_path):
         ({"answer_start": 99}, "character 99 of the context, and the context has 21 characters; it begins at 17."),
         ({"answer": "Bea"}, "where 'Ada' stands; it is not in the context."),
         ({"answer_start": "seven"}, "where an answer begins is a whole number for each, and not 'seven'."),
+        ({"answer": " "}, "an answer is blank: leave the text, or the list, empty where there is none."),
         ({"answer": ["Ada", "Ada"]}, "there are 2 answers and 1 places where they begin."),
         ({"answer": 3}, "an answer is a text or a list of texts, and not 3."),
     ],

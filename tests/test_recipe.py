@@ -1,5 +1,6 @@
 """Recipes: what is shipped loads and explains itself; what cannot work is refused with one sentence."""
 
+import re
 import subprocess
 import sys
 from importlib import resources
@@ -7,7 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from regard.evaluation.readers import SUFFIXES
 from regard.train.recipe import RecipeError, list_recipes, load_recipe, recipe_text
+from regard.train.sections import TASKS
 
 FLAGSHIP = "translation/multi30k-de-en"
 STREAMED = "masked-lm/wikipedia-bert"
@@ -30,6 +33,16 @@ def test_every_key_of_a_shipped_recipe_is_explained_on_its_line(name):
     ]
     # The names of the sections speak for themselves; `training` says where its keys come from.
     assert [line for line in silent if line.rstrip() not in ("model:", "tokenizer:", "data:", "evaluation:")] == []
+
+
+@pytest.mark.parametrize("name", list_recipes())
+def test_a_recipe_names_kinds_of_files_that_its_task_reads(name):
+    """A text has no columns, such as a label's, and .conll files are of tagged words."""
+    task = TASKS[load_recipe(name).task]
+    named = set(re.findall(r"\.\w+", " ".join(re.findall(r"a file: (\..*)", recipe_text(name)))))
+    assert named <= {*SUFFIXES}
+    assert ".txt" not in named or task.roles == ("text",)
+    assert named.isdisjoint({".conll", ".conllu"}) or "tags" in task.roles
 
 
 def test_each_task_has_a_shipped_recipe():

@@ -244,6 +244,8 @@ def test_two_sweeps_are_compared_setting_by_setting(recipe, tmp_path, pretended)
     assert text.splitlines()[0].endswith(f"{call[1]} is better.")
     equal = comparison_text([compare([0.5, 0.5], [0.5, 0.5])], "a", "b", "accuracy")
     assert equal.endswith("95 % interval +0 to +0: there is no difference.\n")
+    large = comparison_text([compare([38000.4, 38462.4], [1.5, 2.5], True)], "a", "b", "perplexity")
+    assert large.startswith("perplexity: a 38,231 ± 327 (2 seeds), b 2 ± 0.71 (2 seeds);")
     as_json = json.loads(CliRunner().invoke(app, [*call, "--split", "test", "--json"]).stdout)
     assert as_json["comparisons"][1]["verdict"] == "first"
     assert (as_json["metric"], as_json["split"]) == ("accuracy", "test")
@@ -273,6 +275,21 @@ def test_sweeps_that_do_not_compare_are_refused(recipe, tmp_path, pretended):
     compare_sweeps(tmp_path / "tested", tmp_path / "others")  # validated on the same
     with pytest.raises(ValueError, match=r"they differ in data\.test"):
         compare_sweeps(tmp_path / "tested", tmp_path / "others", split="test")
+    sweep(recipe, ["data.validation=10%"], {}, 2, tmp_path / "held", test=True)
+    compare_sweeps(tmp_path / "tested", tmp_path / "held", split="test")  # and what was validated on does not matter
+    for seed in (1, 2):  # the rows of a share are others
+        more = ["data.test=20%", f"data.split_seed={seed}"]
+        sweep(recipe, more, {}, 2, tmp_path / f"share{seed}", test=True)
+    compare_sweeps(tmp_path / "share1", tmp_path / "share2")
+    with pytest.raises(ValueError, match=r"they differ in data\.split_seed"):
+        compare_sweeps(tmp_path / "share1", tmp_path / "share2", split="test")
+    tagged = json.loads((one / "sweep.json").read_text())
+    tagged["recipe"] |= {"task": "token-classification", "evaluation": {"metrics": ["tag_accuracy"]}}
+    tagged["recipe"]["data"]["columns"] = {}
+    (tmp_path / "tagged").mkdir()
+    (tmp_path / "tagged" / "sweep.json").write_text(json.dumps(tagged))
+    with pytest.raises(ValueError, match=r"they differ in task\.$"):
+        compare_sweeps(one, tmp_path / "tagged", "loss")
     sweep(recipe, [], {EXAMPLES: [8, 16]}, 1, tmp_path / "alone")
     with pytest.raises(ValueError, match=r"alone', data\.max_train_examples=8 has one seed, which has no spread"):
         compare_sweeps(one, tmp_path / "alone")
@@ -292,7 +309,8 @@ def test_pretraining_stands_beside_scratch(recipe, tmp_path, pretended, monkeypa
     """The means are numpy's, of what the runs are said to measure; the sweeps may not change places."""
     monkeypatch.chdir(tmp_path)
     recipe.write_text(recipe.read_text().replace(f"{tmp_path}/", ""))  # what is kept names no place
-    sweep(recipe.name, seeds=3, output_dir="scratch", test=True)
+    sweep(recipe.name, ["tokenizer.path=there"], seeds=3, output_dir="scratch", test=True)
+    sweep(recipe.name, seeds=3, output_dir="own", test=True)
     pretended["by"] = 0.2
     sweep(recipe.name, ["model.start_from=there"], seeds=3, output_dir="pretrained", test=True)
     out, (begin, end) = tmp_path / "benchmarks", markers("pretraining")
@@ -310,6 +328,7 @@ def test_pretraining_stands_beside_scratch(recipe, tmp_path, pretended, monkeypa
     kept = (out / "README.md").read_bytes()
     for sweeps, sentence in (
         (["scratch", "pretrained"], "must be a sweep with model.start_from"),
+        (["pretrained", "own"], "own' has not: sweep it with tokenizer.path=there."),
         (["pretrained", "scratch", "pretrained"], "3 sweeps are no pairs"),
         (["pretrained", "scratch"] * 2, "Two pairs are of the recipe 'tiny'"),
     ):

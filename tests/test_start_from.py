@@ -12,7 +12,7 @@ from transformers import AutoModelForSequenceClassification, AutoTokenizer, Bert
 
 import regard.modeling as modeling
 from regard.train import run as run_module
-from regard.train.building import build_model
+from regard.train.building import build_model, load_tokenizer
 from regard.train.collators import collator_for
 from regard.train.recipe import load_recipe
 from regard.train.run import train
@@ -214,7 +214,8 @@ def test_what_has_no_weights_may_change(files):
         ("masked", ["model.embeddings=vectors.txt"], "exclude each other"),
         ("masked", ["model.start_from=nowhere"], "there is no folder 'nowhere'"),
         ("masked", ["model.start_from=none/such"], "no repository of that name can be had"),
-        ("learned", ["data.max_length=17"], r"has 16 learned positions.*17 tokens: lower data\.max_length"),
+        ("learned", ["data.max_length=17"], r"has 16 learned positions.*17 tokens: lower data\.max_length\.$"),
+        ("learned", ["data.max_length=128"], r"128 tokens: lower data\.max_length\.$"),  # no key of another task
         ("learned", ["model.max_position_embeddings=32"], r"32 differs from .*=16$"),
     ],
 )
@@ -285,15 +286,53 @@ def test_missing_weights_and_other_tokenizers_are_refused(files, tmp_path):
     with pytest.raises(ValueError, match=r"lack model\.layers\.2\."):
         take_weights(build_model(recipe, tokenizer, LABELS, start), start)
     tokenizer.add_tokens(["another"])
-    with pytest.raises(ValueError, match="has vectors for"):
-        build_model(recipe, tokenizer, LABELS, start)
     other = start_tokenizer(start)
     other.pad_token = "a"
-    with pytest.raises(ValueError, match="pad token is number"):
-        build_model(recipe, other, LABELS, start)
-    (folder / "tokenizer.json").unlink()
-    with pytest.raises(ValueError, match=r"no tokenizer that can be loaded: name one in tokenizer\.path"):
-        start_tokenizer(start)
+    own, named = recipe, recipe_for(files, "masked", more=[*more, f"tokenizer.path={folder}"])
+    for wrong, said in ((tokenizer, r"tokens, and .* has vectors for \d+"), (other, r"the pad token number \d+, and")):
+        with pytest.raises(ValueError, match=rf"^model\.start_from: the tok.*{said}.*: name one that fits in token"):
+            build_model(own, wrong, LABELS, start)
+        with pytest.raises(ValueError, match=rf"^tokenizer\.path: .*{said}.*: take the one that lies there\.$"):
+            build_model(named, wrong, LABELS, start)
+    for broken in ("{", "[]", '{"version": "1.0"}', None):
+        (folder / "tokenizer.json").unlink() if broken is None else (folder / "tokenizer.json").write_text(broken)
+        with pytest.raises(ValueError, match=r"no tokenizer that can be loaded: name one in tokenizer\.path"):
+            start_tokenizer(start)
+        with pytest.raises(ValueError, match=r"^tokenizer\.path: '.*' cannot be loaded: ."):
+            load_tokenizer(str(folder))
+
+
+def test_a_tokenizer_of_other_tokens_is_told(files, tmp_path, caplog):
+    """The start's own, named by its path, is not; one that numbers its words otherwise is."""
+    folder, more = altered(files, tmp_path)
+    other = train_tokenizer(["l k j i h g f e d c b a"], "word", 60, min_frequency=1)
+    other.save_pretrained(tmp_path / "other")
+    own = start_tokenizer(read_start(recipe_for(files, "masked", more=more)))
+    caplog.clear()
+    for path, tokenizer in ((folder, own), (tmp_path / "other", other)):
+        recipe = recipe_for(files, "masked", more=[*more, f"tokenizer.path={path}"])
+        build_model(recipe, tokenizer, LABELS, read_start(recipe))
+    numbers = {number: token for token, number in own.get_vocab().items()}
+    differ = sum(numbers[number] != token for token, number in other.get_vocab().items())
+    assert differ > 5
+    [said] = caplog.messages
+    assert said.startswith(f"tokenizer.path: {differ} of its {len(other)} tokens have the number of another token of ")
+
+
+def test_every_length_beyond_the_positions_is_named(files, tmp_path):
+    folder, more = altered(files, tmp_path, "translator")
+    config = json.loads((folder / "config.json").read_text())
+    learned = {"position_embedding_type": "learned", "max_position_embeddings": 16}
+    (folder / "config.json").write_text(json.dumps(config | learned))
+    for given, keys in (
+        (["data.max_source_length=20", "data.max_target_length=16"], "data.max_source_length"),
+        (["data.max_source_length=20", "data.max_target_length=17"], "data.max_source_length and data.max_target_len"),
+        (["data.max_source_length=9", "data.max_target_length=9", "evaluation.max_new_tokens=30"], "evaluation.max_"),
+    ):
+        with pytest.raises(ValueError, match=f"tokens: lower {keys}"):
+            read_start(recipe_for(files, "translator", "translation", more=[*more, *given]))
+    with pytest.raises(ValueError, match=r"tokens: lower data\.block_size\.$"):
+        read_start(recipe_for(files, "translator", "denoising", more=[*more, "data.block_size=40"]))
 
 
 def test_a_run_begins_there_and_says_so(files, tmp_path, capsys, monkeypatch):

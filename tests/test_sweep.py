@@ -322,6 +322,7 @@ def test_one_value_at_a_time_beside_the_recipe_as_it_is(recipe, tmp_path, traini
 def test_numbers_are_short_and_plain():
     assert with_deviation(41.2345, 0.1234) == "41.23 ± 0.12"
     assert with_deviation(38231.4, 291.2) == "38,231 ± 291"
+    assert with_deviation(9999.6, 99.6) == "10,000 ± 100"  # which would be 1e+04 ± 1e+02
     assert with_deviation(0.5, None) == "0.5"
     assert with_deviation(None, None) == ""
 
@@ -474,6 +475,7 @@ def compare(folder, task, metric, values, data=(), tokenizer=(), one_at_a_time=F
         ("masked-lm", "loss", {"data.whole_word_masking": [False, True]}, {}, "word_masking changes what"),
         ("denoising", "loss", {"data.noise_density": [0.1, 0.2]}, {}, "noise_density changes what"),
         ("question-answering", "loss", {"data.doc_stride": [16, 32]}, {}, "doc_stride changes what is"),
+        ("token-classification", "loss", {"data.max_length": [16, 32]}, {}, "max_length changes what is"),
         ("translation", "loss", {"model.start_from": ["a", "b"]}, {}, "start_from changes the tokens"),
         ("masked-lm", "pseudo_perplexity", {"tokenizer.vocab_size": [300, 400]}, {}, r"tokens .* be compared\.$"),
         ("translation", "loss", {"data.max_source_length": [8, 9]}, {}, "source_length changes where .* are cut"),
@@ -513,6 +515,7 @@ def test_the_recipe_as_it_is_is_one_of_the_cells_that_are_compared(tmp_path):
         ("masked-lm", "pseudo_perplexity", {"data.mask_probability": [0.1, 0.2]}, {}),
         ("question-answering", "squad_f1", {"data.doc_stride": [16, 32], "tokenizer.vocab_size": [300, 400]}, {}),
         ("token-classification", "loss", {"tokenizer.vocab_size": [300, 400]}, {}),
+        ("token-classification", "tag_accuracy", {"data.max_length": [16, 32]}, {}),  # in which lost words are missed
         ("masked-lm", "loss", {"evaluation.pseudo_perplexity_rows": [1, 2]}, {}),
         ("causal-lm", "word_perplexity", {"tokenizer.vocab_size": [300, 400], "data.train": ["a.txt", "b.txt"]}, {}),
         ("causal-lm", "word_perplexity", {"tokenizer.vocab_size": [300, 400]}, {"tokenizer": {"lowercase": True}}),
@@ -594,6 +597,12 @@ def test_a_folder_with_something_else_is_refused(recipe, tmp_path):
     with pytest.raises(ValueError, match="is a file, not a folder for a sweep"):
         sweep(recipe, [], {RATE: [0.01]}, [], tmp_path / "notes.txt")
     assert [path.name for path in tmp_path.iterdir()] == ["notes.txt"]
+
+
+def test_a_task_that_no_sweep_trains_is_refused(tmp_path):
+    with pytest.raises(ValueError, match="is of the task in-context-regression, which no sweep trains"):
+        sweep("in-context/linear-regression", seeds=2, output_dir=tmp_path / "sweep")
+    assert not (tmp_path / "sweep").exists()
 
 
 def test_several_processes_are_refused(recipe, tmp_path, monkeypatch):

@@ -237,6 +237,13 @@ def test_smoothing_goes_into_the_model_and_not_into_the_evaluation(tmp_path):
     assert logged == pytest.approx((0.7 * picked + 0.3 * uniform).item(), rel=1e-5)
 
 
+def test_smoothing_that_would_do_nothing_is_refused(tmp_path):
+    """A classifier's configuration has the field too, for the model with a head over tokens."""
+    model = TransformerEncoderForSequenceClassification(TransformerEncoderConfig(**SIZES, num_hidden_layers=1))
+    with pytest.raises(ValueError, match="TransformerEncoderForSequenceClassification does no label smoothing"):
+        trainer_for(tmp_path, model, ClassificationCollator(0), label_smoothing_factor=0.1)
+
+
 def test_a_column_too_many_does_no_harm(tmp_path):
     data = pairs(6).add_column("note", ["text"] * 6)
     trainer = trainer_for(tmp_path, seq2seq(), Seq2SeqCollator(0), data, data, max_steps=1, remove_unused_columns=True)

@@ -31,7 +31,7 @@ def right_answers(context: str, answer: Any, start: Any, place: str) -> tuple[li
         raise ValueError(f"{place}: there are {len(texts)} answers and {len(numbers)} places where they begin.")
     for text, number in zip(texts, numbers, strict=True):
         if not text.strip():
-            raise ValueError(f"{place}: an answer among several is blank: leave the list empty where there is none.")
+            raise ValueError(f"{place}: an answer is blank: leave the text, or the list, empty where there is none.")
         there = context[number : number + len(text)] if number >= 0 else ""
         if there != text:
             raise ValueError(_elsewhere(context, text, number, there, place))

@@ -112,8 +112,14 @@ def check_launch(recipe: Recipe, args: TrainingArguments) -> None:
     """Refuses ways of fine-tuning that cannot be parted as the command was launched.
 
     Raises:
-        RecipeError: FSDP or DeepSpeed with LoRA or rates by layer; one process on several GPUs with class weights.
+        RecipeError: FSDP or DeepSpeed with LoRA, rates by layer or induction heads; one process on several GPUs with
+            class weights.
     """
+    if recipe.evaluation.induction_steps is not None and (name := _parts_weights()):
+        raise RecipeError(
+            f"evaluation.induction_steps: {recipe.evaluation.induction_steps} has one process measure whole weights, "
+            f"and {name} parts them: launch without {name}, or leave it out."
+        )
     for key in ("lora", "layer_lr_decay"):
         if recipe.training.get(key) is not None and (name := _parts_weights()):
             raise RecipeError(f"training.{key} needs whole weights, and {name} parts them: launch without {name}.")
@@ -146,7 +152,7 @@ def load_tokenizer(path: str) -> PreTrainedTokenizerBase:
     """The existing tokenizer that a recipe names in `tokenizer.path`."""
     try:
         tokenizer = AutoTokenizer.from_pretrained(path, trust_remote_code=False)
-    except (OSError, ValueError) as error:
+    except Exception as error:  # of a broken file, whatever its reader meets there
         raise RecipeError(f"tokenizer.path: '{path}' cannot be loaded: {_first_line(error)}") from error
     if tokenizer.pad_token_id is None:
         raise RecipeError(f"tokenizer.path: '{path}' has no pad token, which batches need.")

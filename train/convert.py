@@ -132,6 +132,8 @@ def convert(
     out = Path(out)
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
         raise ValueError(f"'{out}' is there already and not empty: name a new folder.")
+    if out.resolve() == Path.cwd():
+        raise ValueError(f"'{out}' is the folder in which this command runs, and would be replaced: name a new one.")
     found = open_source(source, revision)
     with _quiet():
         return _convert(found, out, head, check)
@@ -140,8 +142,6 @@ def convert(
 def _convert(source: Source, out: Path, head: str | None, check: bool) -> Conversion:
     family, config, architecture, own_head = _read_architecture(source, head)
     head = own_head if head is None else head
-    if head not in family.heads:
-        raise ConversionError(f"head={head!r}: {family.name} is converted with {', '.join(family.heads)}.")
     reasons = [*_refusals(source), *family.refusals(config, head)]
     if reasons:
         raise ConversionError(f"'{source.name}' cannot be represented exactly: {'; '.join(reasons)}.")
@@ -170,7 +170,7 @@ def _convert(source: Source, out: Path, head: str | None, check: bool) -> Conver
         fresh,
         notes=notes,
     )
-    with _placed(out) as folder:
+    with _placed(out.resolve()) as folder:
         if model.can_generate():
             model.generation_config = _generation_config(source, result.notes)
         model.save_pretrained(folder)
@@ -200,13 +200,15 @@ def _read_architecture(source: Source, head: str | None) -> tuple[Family, Any, s
     if config.model_type != model_type:  # the library reads some as those of another architecture
         model_type = config.model_type
         family = _family(model_type, source)
+    if head is not None and head not in family.heads:
+        raise ConversionError(f"head={head!r}: {family.name} is converted with {', '.join(family.heads)}.")
     named = source.config.get("architectures") or []
-    if not named and head in family.heads:
-        return family, config, library_class(model_type, head), head
     if len(named) != 1 or not isinstance(named[0], str):
-        raise ConversionError(
-            f"{CONFIG} names {len(named)} architectures, and not the one: say with head which its weights have."
-        )
+        if head is None:
+            raise ConversionError(
+                f"{CONFIG} names {len(named)} architectures, and not the one: say with head which its weights have."
+            )
+        return family, config, library_class(model_type, head), head
     own_head = source_head(model_type, named[0])
     if own_head is None and head is None:
         raise ConversionError(
@@ -342,7 +344,7 @@ def _copy_tokenizer(source: Source, folder: Path, vocab_size: int, notes: list[s
         tokenizer = AutoTokenizer.from_pretrained(source.folder, trust_remote_code=False)
         tokenizer.save_pretrained(folder)
         again = AutoTokenizer.from_pretrained(folder, trust_remote_code=False)
-    except (OSError, ValueError, ImportError, TypeError, AttributeError) as error:
+    except Exception as error:  # what reads a broken file raises whatever it meets there
         raise ConversionError(f"the tokenizer cannot be taken along: {' '.join(str(error).split())}") from error
     before, after = _behaviour(tokenizer), _behaviour(again)
     if changed := [name for name in before if before[name] != after[name]]:
@@ -385,9 +387,9 @@ def _behaviour(tokenizer: Any) -> dict[str, Any]:
 
 @contextmanager
 def _placed(out: Path) -> Iterator[Path]:
-    """A folder beside `out` that takes its place when all is written; else nothing is left of it."""
-    out.absolute().parent.mkdir(parents=True, exist_ok=True)
-    folder = Path(tempfile.mkdtemp(prefix=f".{out.name}.", dir=out.absolute().parent))
+    """A folder beside `out`, an absolute path, which takes its place when all is written; else nothing is left."""
+    out.parent.mkdir(parents=True, exist_ok=True)
+    folder = Path(tempfile.mkdtemp(prefix=f".{out.name}.", dir=out.parent))
     folder.chmod(0o777 & ~_umask())  # mkdtemp's own is for one user alone
     try:
         yield folder

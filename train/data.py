@@ -313,7 +313,7 @@ def _to_roles(
     """A row with its columns named by role, checked; `given` is the label's feature where the data set states one."""
     example: dict[str, Any] = {}
     for role, column in columns.items():
-        value = _pick(row, column, place)
+        value = pick(row, column, place)
         if role == "label":
             value = _label_number(_label_text(value, column, place, given), features[role].names, column, place)
         elif role == "tokens":
@@ -359,8 +359,12 @@ def _label_number(label: str, names: list[str], column: str, place: str) -> int:
     return names.index(label)
 
 
-def _pick(row: Mapping[str, Any], column: str, place: str) -> Any:
-    """The value of a column; `translation.de` is the entry `de` of the column `translation`."""
+def pick(row: Mapping[str, Any], column: str, place: str) -> Any:
+    """The value of a column; `translation.de` is the entry `de` of the column `translation`.
+
+    Raises:
+        ValueError: there is no such column.
+    """
     if column in row:
         return row[column]
     value: Any = row
@@ -418,7 +422,7 @@ def _labels_found(source: Source, data: DataSection, column: str, several: bool)
     """The names that a data set states, in their order, or else those that its rows have."""
 
     def labels(row: Mapping[str, Any], place: str) -> list[str]:
-        value = _pick(row, column, place)
+        value = pick(row, column, place)
         return [_label_text(one, column, place) for one in (row_items(value, column, place) if several else [value])]
 
     with _named(source):

@@ -2,12 +2,12 @@
 
 import math
 
+from regard.train.made_checks import check_made_rows
 from regard.train.sections import (
     BUILTIN_DATA,
     DENOISING,
     HOLD_OUT,
     IN_CONTEXT,
-    LEARN_FROM,
     NUM_SPECIAL_TOKENS,
     PACKINGS,
     QUESTION_ANSWERING,
@@ -77,7 +77,7 @@ def check_data(recipe: Recipe) -> None:
     _check_bpe_dropout(recipe)
     _check_objective(recipe)
     if recipe.task in (IN_CONTEXT, REGRESSION):
-        _check_made_rows(recipe)
+        check_made_rows(recipe)
     _check_hold_out(recipe)
     if data.label_all_pieces and recipe.task != "token-classification":
         raise RecipeError(f"data.label_all_pieces is for the task token-classification, not for {recipe.task}.")
@@ -139,44 +139,6 @@ def _check_objective(recipe: Recipe) -> None:
                 f"data.doc_stride: windows that share {data.doc_stride} tokens do not go on where data.max_length is "
                 f"{data.max_length}: make it {max(0, data.max_length // 3)} or so."
             )
-
-
-def _check_made_rows(recipe: Recipe) -> None:
-    """Of data that are made, not read."""
-    data = recipe.data
-    for key in ("train", "validation", "test"):
-        value = getattr(data, key)
-        if value is not None and not (isinstance(value, str) and value.isdecimal() and int(value) > 0):
-            raise RecipeError(
-                f"data.{key}: {value!r} is no number of rows, such as 2000; {recipe.task} makes its data."
-            )
-    for key, plain in (("path", None), ("name", None), ("streaming", False), ("max_tokens_per_batch", None)):
-        if getattr(data, key) != plain:
-            raise RecipeError(f"data.{key} has no effect on {recipe.task}, whose rows are made: leave it out.")
-    if recipe.task == REGRESSION:
-        if not 0 <= data.noise < math.inf:
-            raise RecipeError(f"data.noise: {data.noise} is not a number of at least 0.")
-        size = recipe.model.get("input_size", 5)
-        if "over_least_squares" in recipe.evaluation.metrics and isinstance(size, int) and data.block_size <= 2 * size:
-            raise RecipeError(
-                f"data.block_size: {data.block_size} examples are too few for over_least_squares, which asks after "
-                f"twice model.input_size: at least {2 * size + 1}."
-            )
-        return
-    from regard.evaluation.in_context.tasks import task_named
-
-    check_choice(data.learn_from, LEARN_FROM, "data.learn_from")
-    for name, weight in data.tasks.items():
-        try:
-            task_named(name)
-        except ValueError as error:
-            raise RecipeError(f"data.tasks: {error}") from error
-        if not 0 < weight < math.inf:
-            raise RecipeError(f"data.tasks.{name}: {weight} is no weight above 0.")
-    if data.block_size < 32:
-        raise RecipeError(f"data.block_size: {data.block_size} leaves no room for examples: at least 32.")
-    if recipe.tokenizer.path is None and recipe.tokenizer.kind != "char":
-        raise RecipeError(f"tokenizer.kind: in-context takes 'char', not '{recipe.tokenizer.kind}'.")
 
 
 def _check_hold_out(recipe: Recipe) -> None:

@@ -56,7 +56,7 @@ def number_of_sentinels(data: DataSection) -> int:
 
 @dataclass(frozen=True)
 class SpanCorruption:
-    """Corrupts rows of token ids, and takes it back.
+    """Corrupts rows of token ids.
 
     Attributes:
         density: share of the tokens that are taken out.
@@ -82,7 +82,8 @@ class SpanCorruption:
         if missing := [name for name in names if name not in vocabulary]:
             raise ValueError(
                 f"The tokenizer has no token {missing[0]}, and denoising puts {needed} sentinels, {names[0]} to "
-                f"{names[-1]}, in the place of text: leave out tokenizer.path, and one that has them is trained."
+                f"{names[-1]}, in the place of text: one that has them is trained where neither tokenizer.path nor "
+                "model.start_from names another."
             )
         if tokenizer.eos_token_id is None:
             raise ValueError("The tokenizer has no end token, which denoising needs: set its eos_token.")
@@ -107,26 +108,6 @@ class SpanCorruption:
         inputs = [part for pair in zip(parts[::2], marks, strict=True) for part in pair]
         targets = [part for pair in zip(marks, parts[1::2], strict=True) for part in pair]
         return np.concatenate([*inputs, end]), np.concatenate([*targets, end])
-
-    def restore(self, inputs: np.ndarray, targets: np.ndarray) -> np.ndarray:
-        """The text of which `corrupt` made an input and a target.
-
-        Raises:
-            ValueError: the two do not belong together: they have other sentinels, or no end.
-        """
-        inputs, targets = np.asarray(inputs), np.asarray(targets)
-        places = [np.flatnonzero(np.isin(side, self.sentinels)) for side in (inputs, targets)]
-        in_order = list(self.sentinels[: len(places[0])])
-        if any(side[place].tolist() != in_order for side, place in zip((inputs, targets), places, strict=True)):
-            raise ValueError("The input and the target do not have the same sentinels in their order.")
-        if any(len(side) == 0 or side[-1] != self.eos_id for side in (inputs, targets)):
-            raise ValueError("The input or the target does not end with the end token.")
-        before, *kept = np.split(inputs[:-1], places[0])
-        left, *taken = np.split(targets[:-1], places[1])
-        if len(left):
-            raise ValueError("The target does not begin with a sentinel.")
-        pieces = [piece[1:] for pair in zip(taken, kept, strict=True) for piece in pair]
-        return np.concatenate([before, *pieces])
 
 
 def _cut_into(number: int, parts: int, generator: np.random.Generator) -> np.ndarray:

@@ -98,10 +98,10 @@ def _evaluate_run(
     errors: int | None,
 ) -> dict[str, Any]:
     recipe = load_recipe(run, overrides)
-    if recipe.task == REGRESSION:
-        return _evaluate_regression(run, recipe, split, settings)
     if errors is not None and recipe.task not in LABELLING:
         raise ValueError(f"The run '{run}' gives no labels that could be wrong: its task is {recipe.task}.")
+    if recipe.task == REGRESSION:
+        return _evaluate_regression(run, recipe, split, overrides, settings)
     recipe.evaluation = dataclasses.replace(recipe.evaluation, **settings)
     chosen = chosen_splits(recipe.data, split)
     model, tokenizer = load_run(run)
@@ -117,25 +117,36 @@ def _evaluate_run(
             reports[name] = label_report(
                 model, tokenizer, recipe, splits[name], prepared, predictions, max(kept, errors or 0)
             )
-    records = Path(run) / METRICS
-    if split is None and not overrides and not settings and records.is_file():
-        write_json(records, read_json(records) | {"evaluation": results})
-        if reports:
-            write_errors(run, {name: shortened(report, kept) for name, report in reports.items()})
+    if split is None and not overrides and not settings and _update_records(run, results) and reports:
+        write_errors(run, {name: shortened(report, kept) for name, report in reports.items()})
     if errors is not None:
         results = {name: one | {"errors": shortened(reports[name], errors)} for name, one in results.items()}
     return results
 
 
-def _evaluate_regression(
-    run: str | os.PathLike[str], recipe: Recipe, split: str | None, settings: dict[str, Any]
-) -> dict[str, Any]:
-    from regard.modeling import TransformerDecoderForInContextRegression
-    from regard.train.in_context_regression import evaluate_regression
+def _update_records(run: str | os.PathLike[str], results: dict[str, Any]) -> bool:
+    """Writes what was measured into `metrics.json`; False where there is none."""
+    records = Path(run) / METRICS
+    if records.is_file():
+        write_json(records, read_json(records) | {"evaluation": results})
+    return records.is_file()
 
+
+def _evaluate_regression(
+    run: str | os.PathLike[str], recipe: Recipe, split: str | None, overrides: Sequence[str], settings: dict[str, Any]
+) -> dict[str, Any]:
+    from regard.train.in_context_regression import evaluate_regression, load_regression
+
+    if others := [name for name in settings if name != "batch_size"]:
+        name = others[0]
+        raise ValueError(f"{name}={settings[name]} has no effect on {recipe.task}, which writes no text.")
     recipe.evaluation = dataclasses.replace(recipe.evaluation, **settings)
-    model = TransformerDecoderForInContextRegression.from_pretrained(run)
-    return {name: evaluate_regression(model, recipe, name) for name in chosen_splits(recipe.data, split)}
+    chosen = chosen_splits(recipe.data, split)
+    model = load_regression(run)
+    results = {name: evaluate_regression(model, recipe, name) for name in chosen}
+    if split is None and not overrides and not settings:
+        _update_records(run, results)
+    return results
 
 
 def lead_words(run: str | os.PathLike[str], recipe: Recipe) -> int:

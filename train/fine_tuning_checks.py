@@ -6,7 +6,7 @@ from typing import Any
 
 from regard.evaluation.naming import nearest
 from regard.train.muon import MUON
-from regard.train.sections import TASKS, WORD_VECTORS, Recipe, RecipeError
+from regard.train.sections import QUESTION_ANSWERING, TASKS, WORD_VECTORS, Recipe, RecipeError
 
 BALANCED = "balanced"
 LORA = {"r": 8, "lora_alpha": 16, "lora_dropout": 0.0, "target_modules": None}
@@ -24,6 +24,7 @@ def check_fine_tuning(recipe: Recipe) -> None:
     _check_backbone(recipe)
     _check_lora(recipe)
     _check_class_weights(recipe)
+    _check_smoothing(recipe)
     _settle_early_stopping(recipe)
     _settle_best(recipe)
 
@@ -132,6 +133,17 @@ def _check_class_weights(recipe: Recipe) -> None:
             raise RecipeError(f"training.class_weights.{label}: {weight} is not a number above 0.")
 
 
+def _check_smoothing(recipe: Recipe) -> None:
+    """The losses of models that predict tokens alone have it."""
+    if recipe.task not in (*CLASSIFYING, QUESTION_ANSWERING):
+        return
+    for section, key in (("training", "label_smoothing_factor"), ("model", "label_smoothing")):
+        if value := getattr(recipe, section).get(key):
+            raise RecipeError(
+                f"{section}.{key}: {value!r} has no effect on {recipe.task}, whose loss is not smoothed: leave it out."
+            )
+
+
 def _settle_early_stopping(recipe: Recipe) -> None:
     """Early stopping needs evaluations, and checkpoints at the same times: each epoch, where nothing else is said."""
     training, data = recipe.training, recipe.data
@@ -155,6 +167,11 @@ def _settle_early_stopping(recipe: Recipe) -> None:
     evaluates = str(training.setdefault("eval_strategy", "epoch"))
     if evaluates == "no":
         raise RecipeError("training.early_stopping_patience needs evaluations, and training.eval_strategy is 'no'.")
+    if evaluates == "epoch" and data.streaming:
+        raise RecipeError(
+            "training.early_stopping_patience needs evaluations before the end, and with data.streaming all steps are "
+            "one epoch: set training.eval_strategy=steps and training.eval_steps."
+        )
     saves = str(training.setdefault("save_strategy", evaluates))
     if evaluates == "steps" == saves:
         if not training.get("eval_steps"):

@@ -65,7 +65,7 @@ def hold_out(
 
 def _rows_wanted(value: str, rows: int) -> int:
     share, limit, number = HOLD_OUT.fullmatch(value).groups()
-    count = int(number) if number else max(1, round(rows * float(share) / 100))
+    count = int(number) if number else max(float(share) > 0, round(rows * float(share) / 100))  # a row at least
     return min(count, int(limit or count))
 
 

@@ -28,6 +28,7 @@ from regard.train.split_reports import SplitReport, list_targets
 SAMPLE_EXAMPLES = 5  # of a sample on the card, the question among them
 LONGEST_ANSWER = 8  # characters
 EVALUATION_SEED = 0  # of rows of evaluation, whatever the seed of the training
+MEASURED_ROWS = 2000  # of the training split, which is as long as one likes
 
 
 def in_context_rows(data: DataSection, only: Collection[str] | None = None) -> dict[str, Dataset]:
@@ -73,13 +74,15 @@ class SequenceEncoder:
         return self.encode(examples, learn_all)
 
     def evaluation_row(self, rules: str, row: int) -> dict[str, Any]:
-        """A row of evaluation, of whole examples; the tasks take turns."""
+        """A row of evaluation, of whole examples; the tasks take turns. It ends where a task has no other inputs,
+        since one that comes again has been answered before."""
         name = list(self.tasks)[row % len(self.tasks)]
-        examples, left = [], self.length - (self.start is not None)
+        examples, seen, left = [], set(), self.length - (self.start is not None)
         for example in draw_examples(name, rules, EVALUATION_SEED, row, characters=self.length):
-            if (left := left - len(example.text)) < 0:
+            if (left := left - len(example.text)) < 0 or example.input in seen:
                 break
             examples.append(example)
+            seen.add(example.input)
         return self.encode(examples, learn_all=False) | {"task": name}
 
     def encode(self, examples: list[Example], learn_all: bool) -> dict[str, list[int]]:
@@ -98,7 +101,8 @@ def prepare_in_context(dataset: Any, name: str, recipe: Recipe, tokenizer: Any) 
     if name == "train":
         return dataset, SplitReport(rows=len(dataset), examples=len(dataset))
     encoder, rules = SequenceEncoder.of(tokenizer, recipe.data), name.rpartition(":")[2]  # of "evaluated:train"
-    rows = [encoder.evaluation_row(rules, row) for row in dataset["row"]]
+    numbers = dataset["row"][:MEASURED_ROWS] if rules == "train" else dataset["row"]
+    rows = [encoder.evaluation_row(rules, row) for row in numbers]
     prepared = Dataset.from_list(rows, features=Features({"input_ids": IDS, "labels": IDS, "task": Value("string")}))
     return prepared, SplitReport(
         rows=len(rows),

@@ -4,6 +4,7 @@ A row is a function of (split, seed, epoch, row), as `regard.evaluation.in_conte
 goes on exactly where it was stopped, with any number of workers.
 """
 
+import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -27,13 +28,14 @@ from regard.train import checkpoints
 from regard.train.building import check_launch, optimizer_factory, training_arguments, wants_tensorboard
 from regard.train.callbacks import TensorBoard, duration, quiet_libraries
 from regard.train.collators import EpochCollator, TellEpoch, flat
+from regard.train.fine_tuning import StopWithoutProgress
+from regard.train.in_context import EVALUATION_SEED, MEASURED_ROWS
 from regard.train.recipe import RUN_RECIPE
 from regard.train.records import HISTORY, LOSS_CURVE, METRICS, environment, write_json
 from regard.train.sections import Recipe
 from regard.train.trainer import RegardTrainer
 
 PICTURE = "regression.png"
-EVALUATION_SEED = 0  # of rows of evaluation, whatever the seed of the training
 LOGS = "logs"
 
 
@@ -78,12 +80,14 @@ def shape_of(recipe: Recipe) -> dict[str, Any]:
 
 def train_regression(recipe: Recipe, run: Path, resume: bool, overwrite: bool, test: bool) -> dict[str, Any]:
     """As `regard.train.run.train`, which calls it for this task."""
-    from regard.train.run import check_folder, remove_run, training_record
+    from regard.train.run import average, check_folder, make_repository, publish_run, remove_run, training_record
 
     args = training_arguments(recipe, str(run))
     check_launch(recipe, args)
     check_folder(run, recipe, resume, overwrite)
     main = args.process_index == 0
+    if args.push_to_hub and main:
+        make_repository(run, args)
     with quiet_libraries():
         set_seed(recipe.training.get("seed", 42))
         settings = {key: value for key, value in recipe.model.items() if key != "type"}
@@ -101,15 +105,17 @@ def train_regression(recipe: Recipe, run: Path, resume: bool, overwrite: bool, t
                 config.save_pretrained(run)
                 recipe.save(run / RUN_RECIPE)
         collator = RegressionCollator(recipe)
-        validation = recipe.data.validation
+        validation, patience = recipe.data.validation, recipe.training.get("early_stopping_patience")
+        callbacks = [TellEpoch(collator)] + ([TensorBoard(str(run / LOGS))] if wants_tensorboard(recipe) else [])
         trainer = RegardTrainer(
             model,
             args,
             data_collator=collator,
             train_dataset=RegressionRows("train", int(recipe.data.train)),
             eval_dataset=None if validation is None else RegressionRows("validation", int(validation)),
-            callbacks=[TellEpoch(collator)] + ([TensorBoard(str(run / LOGS))] if wants_tensorboard(recipe) else []),
+            callbacks=callbacks + ([] if patience is None else [StopWithoutProgress(patience)]),
             optimizer_cls_and_kwargs=optimizer_factory(recipe, args),
+            layer_lr_decay=recipe.training.get("layer_lr_decay"),
         )
         if main:
             _say(f"{recipe.name}: {model.num_parameters():,} parameters")
@@ -117,10 +123,14 @@ def train_regression(recipe: Recipe, run: Path, resume: bool, overwrite: bool, t
         trainer.save_model(str(run), _internal_call=True)
         if not main:
             return {}
+        averaged = average(recipe, run)
         write_json(run / HISTORY, trainer.state.log_history)
-        training = training_record(trainer)
+        training = training_record(trainer) | ({"averaged_checkpoints": averaged} if averaged else {})
         _say(f"trained for {duration(training['seconds'])}; evaluating")
-        return _record(recipe, run, training, trainer.state.log_history, test)
+        metrics = _record(recipe, run, training, trainer.state.log_history, test)
+        if args.push_to_hub:
+            publish_run(run, trainer)
+        return metrics
 
 
 def _record(recipe: Recipe, run: Path, training: dict[str, Any], history: list, test: bool) -> dict[str, Any]:
@@ -128,7 +138,7 @@ def _record(recipe: Recipe, run: Path, training: dict[str, Any], history: list, 
     from regard.model_cards.card import write_card
 
     splits = [name for name in recipe.data.split_names() if name != "train" and (test or name != "test")]
-    model = TransformerDecoderForInContextRegression.from_pretrained(run)
+    model = load_regression(run)
     metrics = {
         "recipe": recipe.name,
         "environment": environment(),
@@ -147,6 +157,15 @@ def _record(recipe: Recipe, run: Path, training: dict[str, Any], history: list, 
     return metrics
 
 
+def load_regression(run: str | os.PathLike[str]) -> TransformerDecoderForInContextRegression:
+    """The model of a run, ready to be used, on a GPU if there is one. Raises ValueError where it cannot be loaded."""
+    try:
+        model = TransformerDecoderForInContextRegression.from_pretrained(run, use_safetensors=True)
+    except OSError as error:
+        raise ValueError(f"'{run}' cannot be loaded: {str(error).strip().splitlines()[0]}") from error
+    return model.to("cuda" if torch.cuda.is_available() else "cpu")
+
+
 def evaluate_regression(model: TransformerDecoderForInContextRegression, recipe: Recipe, split: str) -> dict[str, Any]:
     """A model beside least squares on a split of its recipe.
 
@@ -157,7 +176,9 @@ def evaluate_regression(model: TransformerDecoderForInContextRegression, recipe:
         against w·x, and `over_least_squares_noisy` against the values with their noise.
     """
     shape = shape_of(recipe)
-    rows = draw_regressions(int(getattr(recipe.data, split)), split, EVALUATION_SEED, **shape)
+    number = int(getattr(recipe.data, split))
+    number = min(number, MEASURED_ROWS) if split == "train" else number
+    rows = draw_regressions(number, split, EVALUATION_SEED, **shape)
     predicted = predict(model, rows, recipe.evaluation.batch_size)
     errors = {"model": errors_by_examples(predicted, rows)} | baselines(rows, shape["noise"])
     measures: dict[str, Any] = {"squared_error": float(np.mean(errors["model"]["noisy"])), "by_examples": errors}

@@ -41,7 +41,7 @@ def check_peft() -> None:
         raise RecipeError("training.lora needs peft, which is not installed: pip install peft.")
 
 
-def add_lora(model: PreTrainedModel, settings: dict[str, Any], task: str, source: str, head_is_fresh: bool) -> None:
+def add_lora(model: PreTrainedModel, settings: dict[str, Any], task: str, begun: dict[str, Any]) -> None:
     """Puts the factors into a model, in place. They and the head are trained, and nothing else; a head that predicts
     tokens belongs to the weights that were there and stays.
 
@@ -49,8 +49,8 @@ def add_lora(model: PreTrainedModel, settings: dict[str, Any], task: str, source
         model: with the weights that it starts from.
         settings: `training.lora`, complete.
         task: the recipe's.
-        source: where the weights are from; the adapter names it if it is a repository.
-        head_is_fresh: the head was not taken over.
+        begun: the record of the weights that it started from (`take_weights`), also in a run that goes on. The adapter
+            names the source if that is a repository.
 
     Raises:
         RecipeError: nothing has a name of `target_modules`, or a head that predicts tokens would stay random.
@@ -66,10 +66,10 @@ def add_lora(model: PreTrainedModel, settings: dict[str, Any], task: str, source
             f"are {', '.join(sorted(present))}."
         )
     writes = has_vocabulary_head(model)
-    if writes and head_is_fresh:
+    if writes and begun["head"] == "fresh":
         raise RecipeError(
-            f"training.lora: '{source}' has no head that predicts tokens, and LoRA would leave the new one as it was "
-            "drawn: leave out training.lora."
+            f"training.lora: '{begun['source']}' has no head that predicts tokens, and LoRA would leave the new one "
+            "as it was drawn: leave out training.lora."
         )
     head = [] if writes else [n for n, part in model.named_children() if n != model.base_model_prefix]
     head = [name for name in head if any(True for _ in getattr(model, name).parameters())]
@@ -80,7 +80,7 @@ def add_lora(model: PreTrainedModel, settings: dict[str, Any], task: str, source
         lora_dropout=settings["lora_dropout"],
         target_modules=rf"{model.base_model_prefix}\.(.+\.)?({chosen})",
         task_type=TASK_TYPES.get(task),
-        base_model_name_or_path=None if Path(source).expanduser().exists() else source,
+        base_model_name_or_path=begun["source"] if begun["source"] == begun["repository"] else None,
     )
     inject_adapter_in_model(config, model)
     model.peft_config[NAME].modules_to_save = head or None  # what is written; PEFT would put the head into a wrapper

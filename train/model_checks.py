@@ -42,7 +42,8 @@ def check_model(recipe: Recipe) -> None:
     given = {key: value for key, value in given.items() if key in fields}
     if begun:  # what the weights have settled is compared with them when they are read
         given = {key: value for key, value in given.items() if key in WEIGHTLESS}
-    if tokenizer.path is None and given.get("vocab_size", tokenizer.vocab_size) != tokenizer.vocab_size:
+    sized = tokenizer.path is None and recipe.task != REGRESSION
+    if sized and given.get("vocab_size", tokenizer.vocab_size) != tokenizer.vocab_size:
         raise RecipeError(
             f"model.vocab_size: {given['vocab_size']} differs from tokenizer.vocab_size, {tokenizer.vocab_size}: "
             "leave it out, and it is the size of the trained vocabulary."
@@ -63,6 +64,11 @@ def check_model(recipe: Recipe) -> None:
         for key in [*keys, "evaluation.max_new_tokens"] if recipe.task in WRITING else keys:
             section, name = key.split(".")
             length = getattr(getattr(recipe, section), name)
+            if recipe.task == REGRESSION and 2 * length > config.max_position_embeddings:
+                raise RecipeError(
+                    f"{key}: {length} examples take {2 * length} positions, more than model.max_position_embeddings, "
+                    f"{config.max_position_embeddings}, and learned positions end there."
+                )
             if length > config.max_position_embeddings:
                 raise RecipeError(
                     f"{key}: {length} is more than model.max_position_embeddings, {config.max_position_embeddings}, "

@@ -7,6 +7,7 @@ Texts are cut and encoded as the run's own data was. The batch size is a matter 
 Axes: B rows, T tokens, K labels.
 """
 
+import logging
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -14,7 +15,7 @@ from typing import Any
 
 import torch
 from huggingface_hub import hf_hub_download
-from huggingface_hub.errors import EntryNotFoundError
+from huggingface_hub.errors import EntryNotFoundError, LocalEntryNotFoundError
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from regard.evaluation.generation import load_run, position_limit
@@ -23,10 +24,12 @@ from regard.evaluation.question_answering import answer
 from regard.evaluation.readers import SUFFIXES, columns_of, read_lines, read_rows
 from regard.train.callbacks import quiet_libraries
 from regard.train.collators import ClassificationCollator
-from regard.train.data import row_items
+from regard.train.data import pick, row_items
 from regard.train.preprocessing import encode_texts
 from regard.train.recipe import RUN_RECIPE, load_recipe
 from regard.train.tagging import encode_tagged
+
+logger = logging.getLogger(__name__)
 
 BATCH_SIZE = 32
 DIGITS = 6  # of a probability or margin; those after them depend on how the rows were put into batches
@@ -91,8 +94,17 @@ def _as_trained(
     if not Path(run).is_dir():
         try:
             path = hf_hub_download(str(run), RUN_RECIPE)
-        except EntryNotFoundError:  # of a model that is none of ours
-            return None, _longest(model, tokenizer)
+        except EntryNotFoundError as error:  # of a model that is none of ours
+            longest = _longest(model, tokenizer)
+            if isinstance(error, LocalEntryNotFoundError):
+                logger.warning(
+                    "The Hub cannot be asked for the %s of %s: columns are read by the names of their roles, and "
+                    "texts up to %d tokens.",
+                    RUN_RECIPE,
+                    run,
+                    longest,
+                )
+            return None, longest
     if not Path(path).is_file():
         return None, _longest(model, tokenizer)
     data = load_recipe(path).data
@@ -115,16 +127,15 @@ def _read(path: Path, roles: Sequence[str], columns: Mapping[str, str] | None) -
     present = columns_of(path)
     paired = "text_pair" in (present if columns is None else columns)
     wanted = {role: (columns or {}).get(role, role) for role in roles if role != "text_pair" or paired}
-    if missing := [column for column in wanted.values() if column not in present]:
+    there = {*present, *(column for column in wanted.values() if column.partition(".")[0] in present)}
+    if missing := [column for column in wanted.values() if column not in there]:
         names = ", ".join(f"'{name}'" for name in present)
         raise ValueError(f"'{path}' has no column '{missing[0]}', which the run reads: its columns are {names}.")
     rows = []
     for place, row in read_rows(path):
         found: dict[str, Any] = {}
         for role, column in wanted.items():
-            if column not in row:
-                raise ValueError(f"{place}: there is no column '{column}'.")
-            value = row[column]
+            value = pick(row, column, place)
             if role == "tokens":
                 value = row_items(value, column, place)
             words = value if role == "tokens" else [value]

@@ -133,7 +133,7 @@ def train(
     check_launch(recipe, args)
     check_folder(run, recipe, resume, overwrite)
     if args.push_to_hub and args.process_index == 0:
-        _open_repository(run, args)
+        make_repository(run, args)
     with quiet_libraries():
         return _train(recipe, run, args, resume, overwrite, test)
 
@@ -153,7 +153,7 @@ def _train(
     trainer.save_model(str(run), _internal_call=True)  # it is published when its results are there too
     if args.process_index != 0:
         return {}
-    averaged = _average(recipe, run)
+    averaged = average(recipe, run)
     training = training_record(trainer) | ({"averaged_checkpoints": averaged} if averaged else {})
     write_json(run / HISTORY, trainer.state.log_history)
     measured = [name for name in prepared if name != "train" and (test or not name.startswith("test"))]
@@ -161,7 +161,7 @@ def _train(
     metrics = _evaluate_and_record(recipe, run, splits, prepared, report, training, trainer.state.log_history)
     _say(f"the run is in {run}")
     if args.push_to_hub:
-        _publish(run, trainer)
+        publish_run(run, trainer)
     return metrics
 
 
@@ -275,7 +275,7 @@ def _prepare(
         model = build_model(recipe, tokenizer, labels, start)
         begun = start_from_embeddings(recipe, model, tokenizer, vectors) if vectors is not None else None
         taken = take_weights(model, start) if begins and before is None else None
-        _settle_what_is_trained(recipe, model, taken)
+        _settle_what_is_trained(recipe, model, taken, run)
         collator = collator_for(recipe, tokenizer, model)
         prepared, report = prepare_splits(splits, recipe, tokenizer)
         train_dataset, weighted = prepared["train"], None
@@ -331,13 +331,12 @@ def _new_tokenizer(recipe: Recipe, train_split: Any, start: Start | None) -> Pre
     return build_tokenizer(recipe, train_split) if start is None else start_tokenizer(start)
 
 
-def _settle_what_is_trained(recipe: Recipe, model: PreTrainedModel, taken: dict[str, Any] | None) -> None:
-    """`taken` is the record of the weights that were taken over; None in a run that goes on."""
+def _settle_what_is_trained(recipe: Recipe, model: PreTrainedModel, taken: dict[str, Any] | None, run: Path) -> None:
+    """`taken` is the record of the weights that were taken over; in a run that goes on, its folder holds it."""
     if recipe.training.get("freeze_backbone"):
         freeze_backbone(model)
     if (lora := recipe.training.get("lora")) is not None:
-        fresh = taken is not None and taken["head"] == "fresh"
-        add_lora(model, lora, recipe.task, recipe.model["start_from"], fresh)
+        add_lora(model, lora, recipe.task, taken or read_json(run / FIRST_WEIGHTS))
         if recipe.training.get("gradient_checkpointing"):  # which would find nothing to train below the first layer
             model.enable_input_require_grads()
 
@@ -386,7 +385,7 @@ def _label_metrics(recipe: Recipe, validation: Any) -> Any:
 # --- after -----------------------------------------------------------------------------------------------------------
 
 
-def _average(recipe: Recipe, run: Path) -> list[int]:
+def average(recipe: Recipe, run: Path) -> list[int]:
     """Replaces the saved weights by the mean of the last checkpoints; returns those checkpoints' steps."""
     wanted = recipe.evaluation.average_checkpoints
     chosen = checkpoints.list_checkpoints(run)[-wanted:] if wanted else []
@@ -480,7 +479,7 @@ def _evaluate_and_record(
     return metrics
 
 
-def _open_repository(run: Path, args: TrainingArguments) -> None:
+def make_repository(run: Path, args: TrainingArguments) -> None:
     """Before the work: a token that may not write is not found out after an hour."""
     from huggingface_hub import HfApi
 
@@ -491,7 +490,7 @@ def _open_repository(run: Path, args: TrainingArguments) -> None:
     open_repository(api, repo, public=args.hub_private_repo is False)
 
 
-def _publish(run: Path, trainer: RegardTrainer) -> None:
+def publish_run(run: Path, trainer: RegardTrainer) -> None:
     from regard.model_cards.publish import publish
 
     args, repo = trainer.args, trainer.hub_model_id

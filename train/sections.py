@@ -186,7 +186,8 @@ class DataSection:
     Of in-context tasks a split is a number of rows, each of `block_size` tokens of examples under one hidden rule;
     `tasks` are the names of the tasks with their weights, all of them alike where none is named, and `learn_from` says
     whether the loss is over the answers or over all characters. Of in-context regression a row has `block_size`
-    examples, whose values have `noise` of that standard deviation.
+    examples, whose values have `noise` of that standard deviation. Of the training split of either at most 2,000 rows
+    are measured.
 
     For word vectors, `phrases` are thresholds: in a pass for each, pairs of words with a higher score become one, as
     `regard.train.phrases` explains; the run's tokenizer does not make them.

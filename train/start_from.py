@@ -21,10 +21,11 @@ from transformers import AutoTokenizer, GenerationConfig, PreTrainedConfig, PreT
 
 import regard.modeling
 from regard.train.convert_source import CARD, CONFIG, INDEX, WEIGHTS, card_metadata
+from regard.train.data_checks import LENGTHS
 from regard.train.fine_tuning import in_backbone
 from regard.train.model_checks import config_fields
 from regard.train.records import VECTOR_MODEL_TYPES
-from regard.train.sections import CONFIG_CLASSES, WEIGHTLESS, Recipe, RecipeError
+from regard.train.sections import CONFIG_CLASSES, WEIGHTLESS, WRITING, Recipe, RecipeError
 
 logger = logging.getLogger(__name__)
 
@@ -169,18 +170,17 @@ def _check_settled(recipe: Recipe, start: Start) -> None:
     if learned and longest > start.config.max_position_embeddings:
         raise RecipeError(
             f"model.start_from: '{start.name}' has {start.config.max_position_embeddings} learned positions, and the "
-            f"recipe lets a sequence have {longest} tokens: lower {_length_keys(recipe, longest)}."
+            f"recipe lets a sequence have {longest} tokens: lower "
+            f"{_lengths_beyond(start.config.max_position_embeddings, recipe)}."
         )
 
 
-def _length_keys(recipe: Recipe, longest: int) -> str:
-    places = {
-        "data": ("max_source_length", "max_target_length", "max_length", "block_size"),
-        "evaluation": ("max_new_tokens",),
-    }
-    keys = [f"{section}.{key}" for section, names in places.items() for key in names]
-    too_long = [key for key in keys if getattr(getattr(recipe, key.split(".")[0]), key.split(".")[1]) == longest]
-    return " or ".join(too_long) or "the lengths of its data"
+def _lengths_beyond(limit: int, recipe: Recipe) -> str:
+    """The keys of the task that let a sequence have more tokens."""
+    lengths = {f"data.{name}": getattr(recipe.data, name) for name in LENGTHS.get(recipe.task, ("block_size",))}
+    if recipe.task in WRITING:
+        lengths["evaluation.max_new_tokens"] = recipe.evaluation.max_new_tokens
+    return " and ".join([key for key, length in lengths.items() if length > limit] or lengths)
 
 
 def start_tokenizer(start: Start) -> PreTrainedTokenizerBase:
@@ -192,7 +192,7 @@ def start_tokenizer(start: Start) -> PreTrainedTokenizerBase:
     """
     try:
         tokenizer = AutoTokenizer.from_pretrained(start.folder, trust_remote_code=False)
-    except (OSError, ValueError, ImportError) as error:  # the last of a library that is not installed
+    except Exception as error:  # a library is not installed; or of a broken file, whatever its reader meets there
         reason = (str(error).strip() or type(error).__name__).splitlines()[0].rstrip(".")
         raise RecipeError(
             f"model.start_from: '{start.name}' has no tokenizer that can be loaded: name one in tokenizer.path "
@@ -225,16 +225,21 @@ def start_settings(recipe: Recipe, start: Start, tokenizer: PreTrainedTokenizerB
     from regard.train.building import longest_sequence
 
     fields, config = config_fields(recipe.model["type"])[1], start.config
+    from_there = recipe.tokenizer.path is None
+    which = f"model.start_from: the tokenizer of '{start.name}'" if from_there else "tokenizer.path: the tokenizer"
+    its = "its model" if from_there else f"'{start.name}'"
+    way = "name one that fits in tokenizer.path" if from_there else "take the one that lies there"
     if len(tokenizer) > config.vocab_size:
         raise RecipeError(
-            f"tokenizer.path: the tokenizer has {len(tokenizer)} tokens, and '{start.name}' has vectors for "
-            f"{config.vocab_size}: take the tokenizer that lies there."
+            f"{which} has {len(tokenizer)} tokens, and {its} has vectors for {config.vocab_size}: {way}."
         )
     if config.pad_token_id is not None and tokenizer.pad_token_id != config.pad_token_id:
         raise RecipeError(
-            f"tokenizer.path: the tokenizer's pad token is number {tokenizer.pad_token_id}, and that of "
-            f"'{start.name}' is {config.pad_token_id}: it belongs to another model."
+            f"{which} has the pad token number {tokenizer.pad_token_id}, and that of {its} is {config.pad_token_id}: "
+            f"{way}."
         )
+    if not from_there:
+        _tell_other_tokens(start, tokenizer)
     settings = {name: getattr(config, name) for name in fields}
     settings |= {key: value for key, value in recipe.model.items() if key in WEIGHTLESS and key in fields}
     if "num_labels" in recipe.model:
@@ -246,6 +251,23 @@ def start_settings(recipe: Recipe, start: Start, tokenizer: PreTrainedTokenizerB
         if settings.get(name) is None:
             settings[name] = getattr(tokenizer, name)
     return {name: value for name, value in settings.items() if value is not None or name != "decoder_start_token_id"}
+
+
+def _tell_other_tokens(start: Start, tokenizer: PreTrainedTokenizerBase) -> None:
+    """Vectors go by numbers: a tokenizer that gives a number to another token than the start's has others' vectors."""
+    try:
+        own = AutoTokenizer.from_pretrained(start.folder, trust_remote_code=False).get_vocab()
+    except Exception:  # none lies there, or one that cannot be loaded: so another is named
+        return
+    there, tokens = {number: token for token, number in own.items()}, tokenizer.get_vocab()
+    if others := sum(there.get(number, token) != token for token, number in tokens.items()):
+        logger.warning(
+            "tokenizer.path: %d of its %d tokens have the number of another token of %s, and begin with the vector of "
+            "that.",
+            others,
+            len(tokens),
+            start.name,
+        )
 
 
 def token_rules(start: Start) -> dict[str, Any]:

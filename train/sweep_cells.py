@@ -20,7 +20,7 @@ from regard.train.evaluate import SETTINGS
 from regard.train.recipe import RUN_RECIPE, load_recipe, recipe_text
 from regard.train.records import METRICS
 from regard.train.run import TOKENIZER
-from regard.train.sections import HOLD_OUT, WORD_VECTORS, WRITING, Recipe, RecipeError
+from regard.train.sections import HOLD_OUT, REGRESSION, WORD_VECTORS, WRITING, Recipe, RecipeError
 from regard.train.sweep_values import SEED, as_json, shown
 
 GENERATION = {f"evaluation.{name}": name for name in SETTINGS}  # these keys change no weights
@@ -43,7 +43,7 @@ class Cell:
 
 
 def check_task(recipe: str | os.PathLike[str]) -> None:
-    """Refuses word vectors, as a RecipeError."""
+    """Refuses what no sweep can train, as a RecipeError."""
     try:
         content = read_yaml(recipe_text(recipe))
     except ValueError:
@@ -53,6 +53,8 @@ def check_task(recipe: str | os.PathLike[str]) -> None:
             f"'{recipe}' trains word vectors, which have no validation split for a sweep to judge them on: train each "
             "setting by `regard train`, and compare them by `regard evaluate`."
         )
+    if isinstance(content, dict) and content.get("task") == REGRESSION:
+        raise RecipeError(f"'{recipe}' is of the task {REGRESSION}, which no sweep trains: use `regard train`.")
 
 
 def finished_run(

@@ -13,7 +13,7 @@ from regard.evaluation.directions import LOWER_IS_BETTER
 from regard.train.checks import check_recipe
 from regard.train.records import read_json
 from regard.train.sweep_judged import differences
-from regard.train.sweep_table import SPLIT, TEST, settings_of
+from regard.train.sweep_table import SPLIT, TEST, settings_of, with_deviation
 from regard.train.sweep_values import as_json, shown
 
 SWEEP = "sweep.json"
@@ -102,8 +102,7 @@ def compare_sweeps(
     results = [read_sweep(folder) for folder in folders]
     metric = metric or results[0]["metric"]
     one, two = (check_recipe(result["recipe"]) for result in results)
-    changed = [key for key, _ in differences(one, two, metric)]
-    changed += ["data.test"] if split != SPLIT and one.data.test != two.data.test else []
+    changed = [key for key, _ in differences(one, two, metric, split)]
     if changed:
         raise ValueError(f"'{first}' and '{second}' were judged on different things: they differ in {changed[0]}.")
     settings = [{as_json(one["values"]): one for one in settings_of(result["cells"], metric)} for result in results]
@@ -143,7 +142,7 @@ def comparison_text(comparisons: Sequence[Comparison], first: str, second: str, 
     for one in comparisons:
         where = ", ".join(f"{key}={shown(value)}" for key, value in one.values.items())
         sides = [
-            f"{name} {mean:.4g} ± {deviation:.2g} ({seeds} seeds)"
+            f"{name} {with_deviation(mean, deviation)} ({seeds} seeds)"
             for name, mean, deviation, seeds in zip((first, second), one.means, one.deviations, one.seeds, strict=True)
         ]
         low, high = one.interval

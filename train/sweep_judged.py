@@ -6,8 +6,9 @@ from typing import Any
 
 from regard.evaluation.metrics import OF_A_LANGUAGE
 from regard.evaluation.readers import local_file
-from regard.train.sections import DENOISING, HOLD_OUT, QUESTION_ANSWERING, WRITING, Recipe, RecipeError
+from regard.train.sections import DENOISING, HOLD_OUT, QUESTION_ANSWERING, WRITING, DataSection, Recipe, RecipeError
 from regard.train.sweep_cells import Cell
+from regard.train.sweep_table import SPLIT
 from regard.train.sweep_values import EXAMPLES, SEED
 
 LABELLING = ("sequence-classification", "token-classification")  # whose unit is a text or a word
@@ -44,11 +45,11 @@ def check_comparable(cells: Sequence[Cell], values: Mapping[str, Any], metric: s
             raise RecipeError(f"--values: {name} changes {why}.")
 
 
-def differences(first: Recipe, other: Recipe, metric: str) -> list[tuple[str, str]]:
-    """The keys in which two recipes differ though a metric is to be compared, each with what it changes."""
+def differences(first: Recipe, other: Recipe, metric: str, split: str = SPLIT) -> list[tuple[str, str]]:
+    """The keys in which two recipes differ though a metric on a split is to be compared, each with what it changes."""
     one, two = flat(first.to_dict()), flat(other.to_dict())
     changed = [key for key in {**one, **two} if one.get(key) != two.get(key)]
-    judged = itertools.product(_judged(first, metric).items(), changed)
+    judged = itertools.product(_judged(first, metric, split).items(), changed)
     return [(key, why) for (field, why), key in judged if _is_of(key, field)]
 
 
@@ -64,7 +65,17 @@ def _is_of(key: str, field: str) -> bool:
     return key == field or key.startswith(f"{field}.")
 
 
-def _judged(recipe: Recipe, metric: str) -> dict[str, str]:
+def _named(data: DataSection, split: str) -> tuple[str, str | None]:
+    """The field that names a split, and what it names: None where there is no such test set."""
+    if split == SPLIT:
+        return "data.validation", data.validation
+    if not isinstance(data.test, dict):
+        return "data.test", data.test
+    name = split.partition(":")[2]
+    return f"data.test.{name}", data.test.get(name)
+
+
+def _judged(recipe: Recipe, metric: str, split: str) -> dict[str, str]:
     """The fields that decide what a metric is measured on, each with what a sweep of it would change."""
     data, task = recipe.data, recipe.task
     found: dict[str, str] = {}
@@ -74,9 +85,10 @@ def _judged(recipe: Recipe, metric: str) -> dict[str, str]:
             found.setdefault(field, why)
 
     rows = "what is judged, so that the runs could not be compared"
-    add(rows, "data.validation", "evaluation.stride", "evaluation.group_references", "evaluation.metrics")
-    file = None if data.validation is None else local_file(data.validation)
-    if data.validation is not None and HOLD_OUT.fullmatch(data.validation):
+    field, named = _named(data, split)
+    add(rows, "task", field, "evaluation.stride", "evaluation.group_references", "evaluation.metrics")
+    file = None if named is None else local_file(named)
+    if named is not None and HOLD_OUT.fullmatch(named):
         # Of a stream the first rows are held out, and else others.
         add(rows, "data.train", "data.path", "data.name", "data.streaming", "data.split_by", "data.split_seed")
     elif file is None:
@@ -102,6 +114,8 @@ def _judged(recipe: Recipe, metric: str) -> dict[str, str]:
         add(rows, "data.block_size", "data.noise_density", "data.mean_span_length")
     if task == QUESTION_ANSWERING and metric == "loss":  # which is over windows
         add(rows, "data.max_length", "data.doc_stride")
+    if task == "token-classification" and metric == "loss":  # which the words that are cut off have no part in
+        add(rows, "data.max_length")
 
     tokenizer = recipe.tokenizer
     trained = tokenizer.path is None and not recipe.model.get("start_from")

@@ -174,7 +174,7 @@ def with_deviation(mean: float | None, deviation: float | None) -> str:
 
 
 def _number(value: float, digits: int) -> str:
-    return f"{value:.{digits}g}" if abs(value) < 10**digits else f"{value:,.0f}"  # never 3.8e+03
+    return f"{value:.{digits}g}" if abs(value) < 10**digits - 0.5 else f"{value:,.0f}"  # never 3.8e+03
 
 
 def command(

@@ -3,8 +3,10 @@
 import dataclasses
 import logging
 
+from regard.train.made_checks import check_no_tokenizer
 from regard.train.sections import (
     NUM_SPECIAL_TOKENS,
+    REGRESSION,
     TOKENIZER_KINDS,
     WORD_VECTORS,
     Recipe,
@@ -27,6 +29,9 @@ def check_tokenizer(recipe: Recipe) -> None:
         )
         if tokenizer.pattern is not None:
             _check_pattern(tokenizer)
+        return
+    if recipe.task == REGRESSION:
+        check_no_tokenizer(recipe)
         return
     if tokenizer.vocab_size is None:
         raise RecipeError("tokenizer.vocab_size: null is for word vectors; a number is needed here.")

@@ -74,7 +74,8 @@ class RegardTrainer(Trainer):
             raise ValueError(state_stays_here(args.hub_strategy.value))
         if args is not None and args.label_smoothing_factor and hasattr(model, "config"):
             # In the model, where it acts in training alone and at real targets; Trainer would take the labels away.
-            if not hasattr(model.config, "label_smoothing"):
+            predicts_tokens = getattr(model, "get_output_embeddings", lambda: None)() is not None
+            if not predicts_tokens or not hasattr(model.config, "label_smoothing"):
                 raise ValueError(f"training.label_smoothing_factor: {type(model).__name__} does no label smoothing.")
             model.config.label_smoothing, args.label_smoothing_factor = args.label_smoothing_factor, 0.0
         if args is not None:

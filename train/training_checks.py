@@ -56,6 +56,9 @@ def check_training(recipe: Recipe) -> None:
         if training.get(key, 1) < 1:
             raise RecipeError(f"training.{key}: {training[key]} is less than 1.")
 
+    for key in ("seed", "data_seed"):
+        if training.get(key) is not None and not 0 <= training[key] < 2**32:
+            raise RecipeError(f"training.{key}: {training[key]} is not between 0 and 2**32 - 1.")
     if not training.get("num_train_epochs", 1) > 0:
         raise RecipeError(f"training.num_train_epochs: {training['num_train_epochs']} is not a number above 0.")
     if training.get("max_steps") == 0:

@@ -75,8 +75,9 @@ def _type_name(hint: Any) -> str:
     origin, args = typing.get_origin(hint) or hint, typing.get_args(hint)
     if origin is typing.Literal:
         return either(map(repr, args), quote=False)
-    if origin in (list, tuple, dict) and args and args[-1] is str:
-        return {list: "a list of texts", dict: "a mapping of names to texts"}.get(origin, "a list of texts")
+    if origin in (list, tuple, dict) and args and args[-1] in (str, float):
+        what = "texts" if args[-1] is str else "numbers"
+        return f"a mapping of names to {what}" if origin is dict else f"a list of {what}"
     names = {bool: "true or false", int: "a whole number", float: "a number", str: "text", list: "a list"}
     names |= {dict: "a mapping", tuple: "a list", None: "null", type(None): "null"}
     return names.get(origin, getattr(origin, "__name__", str(origin)))

@@ -10,6 +10,7 @@ from regard.evaluation.in_context.rules import draw_until, split_of
 LETTERS = ascii_lowercase
 Frame = Any  # what the rules of one sequence share, in view of whoever sees an input
 Rule = Any
+TRIES_FOR_RIVALS = 200  # of any split, one in five of which is wanted
 
 
 class InContextTask(ABC):
@@ -17,8 +18,8 @@ class InContextTask(ABC):
 
     A task is drawn in three steps: a `frame`, such as the number of letters in an input; a hidden `rule` for it; and
     examples under that rule. Inputs are drawn by the frame alone or treat the rules of a frame alike, so that whoever
-    has seen no example cannot tell which of a frame's rules holds: with the outputs of other rules of the same frame
-    and split as choices, chance is exactly one over the number of choices.
+    has seen no example cannot tell which of a frame's rules holds. `rivals` draws the other choices so that chance is
+    exactly one over their number.
 
     Attributes:
         name: of the task, in recipes and on pictures.
@@ -58,18 +59,21 @@ class InContextTask(ABC):
         return draw_until(one, lambda drawn: split_of(self.name, self.key(*drawn)) == split)
 
     def rivals(self, frame: Frame, rule: Rule, text: str, split: str, chance: random.Random) -> list[str] | None:
-        """Outputs for `text` by other rules of the frame and split, distinct from the right one and one another; None
-        where there are too few."""
-        right = self.output(frame, rule, text)
-        others: dict[str, None] = {}
-        for _ in range(60 * self.choices):
+        """Outputs for `text` by other rules of the frame and split; None where two choices would be the same.
+
+        Then another rule is to be drawn too: the rules of an item are drawn alike and kept or dropped together, so
+        that each is as likely as the others to be the hidden one, also where some answers are those of many rules. To
+        draw the others until they differ would make the commonest answer more often right than the rest.
+        """
+        drawn = [rule]
+        for _ in range(TRIES_FOR_RIVALS):
             other = self.rule(frame, chance)
-            answer = self.output(frame, other, text)
-            if answer != right and split_of(self.name, self.key(frame, other)) == split:
-                others[answer] = None
-            if len(others) == self.choices - 1:
-                return list(others)
-        return None
+            if split_of(self.name, self.key(frame, other)) == split:
+                drawn.append(other)
+            if len(drawn) == self.choices:
+                break
+        answers = [self.output(frame, one, text) for one in drawn]
+        return answers[1:] if len(set(answers)) == self.choices else None
 
 
 def some_letters(number: int, chance: random.Random) -> str:

@@ -24,10 +24,12 @@ def items(name: str, number: int | None = None, seed: int = 0, *, split: str = "
             that of the question.
 
     Raises:
-        ValueError: no such task or split, or a number below 1.
+        ValueError: no such task or split, or a number that is not whole or below 1.
     """
     check_split(split)
     for what, value in (("number", NUMBER if number is None else number), ("pool", pool)):
+        if not isinstance(value, int) or isinstance(value, bool):
+            raise ValueError(f"{what}={value!r} is not a whole number.")
         if value < 1:
             raise ValueError(f"{what}={value} is less than 1.")
     return [_item(name, split, seed, index, pool) for index in range(NUMBER if number is None else number)]

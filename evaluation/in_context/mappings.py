@@ -92,8 +92,8 @@ class WordClasses(InContextTask):
 class AllOrAny(InContextTask):
     """Rows of two letters; one label says that all of them are the first letter, another that any is the second.
 
-    With A and B as `m` and `d`, `mmmm>k` and `mmdm>x`. Held out are pairs of letters; the rule is which label
-    has which meaning.
+    With A and B as `m` and `d`, `mmmm>k` and `mmdm>x`. Held out are pairs of letters, in either order; the rule is
+    which label has which meaning.
     """
 
     name = "all-or-any"
@@ -108,7 +108,7 @@ class AllOrAny(InContextTask):
         return "".join(chance.sample(frame[1], 2))
 
     def key(self, frame: tuple[str, str], rule: str) -> str:
-        return frame[0]
+        return "".join(sorted(frame[0]))
 
     def input(self, frame: tuple[str, str], chance: random.Random) -> str:
         a, b = frame[0]

@@ -37,6 +37,8 @@ def plot_regression(measures: dict[str, Any], path: str | Path) -> Path:
         labels.append(label)
     axes.set_ylim(0, ROOM * measures["by_examples"]["zero"]["clean"][0])
     for shots, note in ((size, "d"), (2 * size, "2d")):
+        if shots >= len(errors):
+            break
         axes.axvline(shots, color=GRAY, linewidth=0.8, linestyle=":")
         axes.text(shots + 0.1, axes.get_ylim()[1] * 0.95, note, fontsize=9, color=GRAY)
     axes.set_xlabel("examples in the context", color=GRAY, fontsize=9)
