@@ -353,7 +353,13 @@ def position_limit(model: PreTrainedModel) -> int | None:
     """The longest sequence that the model's position table allows; None where positions are computed as needed."""
     if getattr(model.config, "position_embedding_type", None) in GROWING_POSITIONS:
         return None
-    return getattr(model.config, "max_position_embeddings", None)
+    config = getattr(model.config, "text_config", model.config)  # of a model of texts and pictures
+    limit = getattr(config, "max_position_embeddings", None)
+    if limit is None:
+        return None
+    tables = (module for name, module in model.named_modules() if name.endswith("position_embeddings"))
+    pads = [table.padding_idx for table in tables if getattr(table, "padding_idx", None) is not None]
+    return limit - pads[0] - 1 if pads else limit  # RoBERTa's texts begin after the position of pads
 
 
 def _pad_id(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> int:

@@ -4,7 +4,16 @@ import re
 from dataclasses import dataclass, replace
 
 from regard.model_cards.records import Records, own_tokenizer
-from regard.train.sections import DENOISING, IN_CONTEXT, PAIR, QUESTION_ANSWERING, REGRESSION, WORD_VECTORS, WRITING
+from regard.train.sections import (
+    DENOISING,
+    IN_CONTEXT,
+    LABELLING,
+    PAIR,
+    QUESTION_ANSWERING,
+    REGRESSION,
+    WORD_VECTORS,
+    WRITING,
+)
 
 TEXTS = ("{text}", "{first}", "{second}", "{texts}")  # of a sample, in the lines of `use`
 
@@ -343,7 +352,7 @@ def limits(records: Records) -> list[str]:
         found = [f"It was trained on sources of up to {lengths[0]:,} tokens and targets of up to {lengths[1]:,}."]
     elif records.task in ("causal-lm", "masked-lm") and data.get("block_size"):
         found = [f"It was trained on pieces of up to {data['block_size']:,} tokens: longer ones are new to it."]
-    elif records.task in ("sequence-classification", "token-classification") and data.get("max_length"):
+    elif records.task in LABELLING and data.get("max_length"):
         found = [f"It was trained on the first {data['max_length']:,} tokens of a text."]
     elif records.task == QUESTION_ANSWERING and data.get("max_length"):
         found = [f"It reads {data['max_length']:,} tokens at once, and a longer text in windows of so many."]

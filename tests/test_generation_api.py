@@ -4,10 +4,21 @@ import logging
 
 import pytest
 import torch
-from transformers import GPT2Config, GPT2LMHeadModel, MarianConfig, MarianMTModel
+from transformers import (
+    BertConfig,
+    BertModel,
+    GPT2Config,
+    GPT2LMHeadModel,
+    MarianConfig,
+    MarianMTModel,
+    RobertaConfig,
+    RobertaModel,
+    XLMRobertaConfig,
+    XLMRobertaModel,
+)
 from transformers.modeling_outputs import CausalLMOutputWithPast
 
-from regard.evaluation.generation import auto_class_name, generate_text, load_run, translate
+from regard.evaluation.generation import auto_class_name, generate_text, load_run, position_limit, translate
 from regard.evaluation.stopping import StopStrings, TextStream, new_text
 from regard.modeling import (
     TransformerConfig,
@@ -398,6 +409,27 @@ def test_sinusoids_grow(causal_tokenizer, caplog):
     with caplog.at_level(logging.WARNING, "regard.evaluation.generation"):
         generate_text(model, causal_tokenizer, "a", max_new_tokens=60, temperature=0)
     assert "positions" not in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("model_class", "config_class", "expected"),
+    [
+        (BertModel, BertConfig, 20),
+        (RobertaModel, RobertaConfig, 18),  # the first text token is at pad_token_id + 1 = 2
+        (XLMRobertaModel, XLMRobertaConfig, 18),
+    ],
+)
+def test_position_limit_is_what_the_library_runs(model_class, config_class, expected):
+    config = config_class(
+        vocab_size=30, hidden_size=8, num_hidden_layers=1, num_attention_heads=2, intermediate_size=8,
+        max_position_embeddings=20, pad_token_id=1,
+    )  # fmt: skip
+    model = model_class(config).eval()
+    assert position_limit(model) == expected
+    with torch.no_grad():
+        model(torch.full((1, expected), 5))
+        with pytest.raises((IndexError, RuntimeError)):
+            model(torch.full((1, expected + 1), 5))
 
 
 def test_a_prompt_never_ends_in_the_end_token():

@@ -29,6 +29,7 @@ from regard.train.sections import (
     DENOISING,
     FINE_TUNING_KEYS,
     IN_CONTEXT,
+    LABELLING,
     QUESTION_ANSWERING,
     WRITING,
     Recipe,
@@ -293,8 +294,7 @@ def longest_sequence(recipe: Recipe) -> int:
     if recipe.task == DENOISING:
         rates = data.noise_density, data.mean_span_length
         return max(corrupted_lengths(longest_text(data.block_size, *rates), *rates))
-    read_whole = ("sequence-classification", "token-classification", QUESTION_ANSWERING)
-    return data.max_length if recipe.task in read_whole else data.block_size
+    return data.max_length if recipe.task in (*LABELLING, QUESTION_ANSWERING) else data.block_size
 
 
 def generation_settings(recipe: Recipe, model: PreTrainedModel) -> GenerationConfig:

@@ -37,13 +37,13 @@ from regard.train.convert_source import (
 from regard.train.convert_tensors import sort_tensors
 from regard.train.convert_weights import Weights
 from regard.train.records import environment, write_json
+from regard.train.sections import LABELLING
 
 RECORD, GENERATION = "conversion.json", "generation_config.json"
 TEXTS = (
     "A small test.", "The cat saw the dog, and the dog saw the cat: 12 × 3 = 36!", "", "It's  naïve,\n日本 2026 🙂",
 )  # fmt: skip
 FAITHFUL = 1e-4  # of the largest output: what a difference in the order of additions may come to in a deep model
-CLASSIFIERS = ("sequence-classification", "token-classification")
 # What acts only while sampling, and only in a beam search.
 SAMPLING = ("temperature", "top_k", "top_p", "min_p", "top_h", "typical_p", "epsilon_cutoff", "eta_cutoff")
 BEAMS = ("early_stopping", "length_penalty")
@@ -234,7 +234,7 @@ def _our_config(family: Family, config: Any, own_head: str, head: str) -> PreTra
         ours = family.config(config)
     except Exception as error:  # as above
         raise ConversionError(f"the configuration has no counterpart here: {' '.join(str(error).split())}") from error
-    if head in CLASSIFIERS and head == own_head:
+    if head in LABELLING and head == own_head:
         ours.id2label = dict(config.id2label)
         ours.label2id = dict(config.label2id or {name: number for number, name in config.id2label.items()})
         ours.problem_type = config.problem_type

@@ -19,12 +19,11 @@ from regard.train.collators import collator_for
 from regard.train.masking import IGNORED
 from regard.train.measure import EvaluationBatches, measure
 from regard.train.records import ERRORS, read_json, write_json
-from regard.train.sections import Recipe
+from regard.train.sections import LABELLING, Recipe
 
 CONFUSION = "confusion.png"
 DIGITS = 6  # of a probability; those after them depend on how the items were put into batches
-TEXTS, WORDS = "sequence-classification", "token-classification"
-LABELLING = (TEXTS, WORDS)
+TEXTS, WORDS = LABELLING
 MAJORITY_METRICS = ("accuracy", "f1", "f1_binary", "matthews_correlation")
 
 
@@ -40,7 +39,7 @@ def label_report(
     """What `errors.json` holds of one split.
 
     Args:
-        recipe: of one of the tasks `LABELLING`.
+        recipe: of one of the tasks `LABELLING` in `regard.train.sections`.
         rows: of texts, the split as it was loaded; words are in the prepared one.
         dataset: the split as it was prepared, of as many rows.
         predictions: what `evaluate_split` predicted for it.

@@ -17,7 +17,7 @@ from regard.evaluation.metrics import OF_A_LANGUAGE, TEXT_METRICS, get_metric
 from regard.train.callbacks import quiet_libraries
 from regard.train.collators import collator_for
 from regard.train.data import data_seed, load_splits, prepare_splits
-from regard.train.errors import LABELLING, label_report, shortened, write_errors
+from regard.train.errors import label_report, shortened, write_errors
 from regard.train.in_context import answer_to, sample_of
 from regard.train.masking import IGNORED
 from regard.train.measure import EvaluationBatches, has_vocabulary_head, measure
@@ -28,6 +28,7 @@ from regard.train.records import METRICS, holds_vectors, read_json, write_json
 from regard.train.sections import (
     DENOISING,
     IN_CONTEXT,
+    LABELLING,
     PAIR,
     QUESTION_ANSWERING,
     REGRESSION,

@@ -6,12 +6,11 @@ from typing import Any
 
 from regard.evaluation.naming import nearest
 from regard.train.muon import MUON
-from regard.train.sections import QUESTION_ANSWERING, TASKS, WORD_VECTORS, Recipe, RecipeError
+from regard.train.sections import LABELLING, QUESTION_ANSWERING, TASKS, WORD_VECTORS, Recipe, RecipeError
 
 BALANCED = "balanced"
 LORA = {"r": 8, "lora_alpha": 16, "lora_dropout": 0.0, "target_modules": None}
-CLASSIFYING = ("sequence-classification", "token-classification")  # each target has one of a few labels
-MEASURED_IN_TRAINING = CLASSIFYING  # the tasks whose metrics are measured at each evaluation, not at the end alone
+MEASURED_IN_TRAINING = LABELLING  # the tasks whose metrics are measured at each evaluation, not at the end alone
 
 
 def check_fine_tuning(recipe: Recipe) -> None:
@@ -109,10 +108,8 @@ def _check_class_weights(recipe: Recipe) -> None:
     weights = recipe.training.get("class_weights")
     if weights is None:
         return
-    if recipe.task not in CLASSIFYING:
-        raise RecipeError(
-            f"training.class_weights is for the tasks {' and '.join(CLASSIFYING)}, not for {recipe.task}."
-        )
+    if recipe.task not in LABELLING:
+        raise RecipeError(f"training.class_weights is for the tasks {' and '.join(LABELLING)}, not for {recipe.task}.")
     if isinstance(weights, str):
         if weights != BALANCED:
             raise RecipeError(
@@ -135,7 +132,7 @@ def _check_class_weights(recipe: Recipe) -> None:
 
 def _check_smoothing(recipe: Recipe) -> None:
     """The losses of models that predict tokens alone have it."""
-    if recipe.task not in (*CLASSIFYING, QUESTION_ANSWERING):
+    if recipe.task not in (*LABELLING, QUESTION_ANSWERING):
         return
     for section, key in (("training", "label_smoothing_factor"), ("model", "label_smoothing")):
         if value := getattr(recipe, section).get(key):

@@ -30,7 +30,6 @@ from regard.train.callbacks import TensorBoard, duration, quiet_libraries
 from regard.train.collators import EpochCollator, TellEpoch, collator_for
 from regard.train.data import data_seed, load_splits, prepare_splits
 from regard.train.embeddings import describe_start, read_embeddings, start_from_embeddings
-from regard.train.errors import LABELLING
 from regard.train.fine_tuning import (
     StopWithoutProgress,
     WeightedCrossEntropy,
@@ -38,7 +37,7 @@ from regard.train.fine_tuning import (
     freeze_backbone,
     trained_parameters,
 )
-from regard.train.fine_tuning_checks import CLASSIFYING, starts_from_weights
+from regard.train.fine_tuning_checks import starts_from_weights
 from regard.train.lora import add_lora, check_peft
 from regard.train.preprocessing import DataReport
 from regard.train.questions import settle_threshold
@@ -46,6 +45,7 @@ from regard.train.recipe import RUN_RECIPE, load_recipe
 from regard.train.records import FIRST_WEIGHTS, HISTORY, LOSS_CURVE, METRICS, environment, read_json, write_json
 from regard.train.sections import (
     IN_CONTEXT,
+    LABELLING,
     QUESTION_ANSWERING,
     REGRESSION,
     WORD_VECTORS,
@@ -146,7 +146,7 @@ def _train(
         trained = trained_parameters(trainer.model)
         share = "" if trained is None else f", of which {trained:,} are trained"
         _say(f"{recipe.name}: {trainer.model.num_parameters():,} parameters{share}\n{report}")
-        if recipe.task in CLASSIFYING:
+        if recipe.task in LABELLING:
             _say(_labels(list(trainer.model.config.id2label.values())))
     trainer.train(resume_from_checkpoint=checkpoint)
     trainer.model.config.use_cache = True

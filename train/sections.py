@@ -80,6 +80,7 @@ TASKS = {
     REGRESSION: Task(("in-context-regression",), (), (), ("over_least_squares",)),
     WORD_VECTORS: Task(("word2vec", "glove"), ("text",), (), ()),
 }
+LABELLING = ("sequence-classification", "token-classification")  # tasks of one label a text, or one a word
 WRITING = ("translation", "summarization")  # tasks of pairs, whose target is written by beam search
 
 # Keys of `model` for every type with token embeddings; they are no fields of its config, but for one of a DAN's.

@@ -6,12 +6,20 @@ from typing import Any
 
 from regard.evaluation.metrics import OF_A_LANGUAGE
 from regard.evaluation.readers import local_file
-from regard.train.sections import DENOISING, HOLD_OUT, QUESTION_ANSWERING, WRITING, DataSection, Recipe, RecipeError
+from regard.train.sections import (
+    DENOISING,
+    HOLD_OUT,
+    LABELLING,
+    QUESTION_ANSWERING,
+    WRITING,
+    DataSection,
+    Recipe,
+    RecipeError,
+)
 from regard.train.sweep_cells import Cell
 from regard.train.sweep_table import SPLIT
 from regard.train.sweep_values import EXAMPLES, SEED
 
-LABELLING = ("sequence-classification", "token-classification")  # whose unit is a text or a word
 PER_TOKEN = {"loss", "perplexity", "pseudo_perplexity"}  # measures of which a token is the unit
 
 
