@@ -21,11 +21,12 @@ TASKS = sorted(IN_CONTEXT_TASKS)
 @pytest.mark.parametrize(
     ("name", "frame", "rule", "text", "answer"),
     [
-        ("swapping", 4, (2, 1, 0, 3), "abcd", "cbad"),  # the lectures' example
-        ("copying", (3, 4), (0, 1, 2, 0), "abc", "abca"),
+        ("swapping", 5, (2, 1, 0, 3), "abcd", "cbad"),  # the lectures' example
+        ("swapping", 5, (2, 1, 0, 4, 3), "abcde", "cbaed"),
+        ("copying", 5, (3, 0, 3, 1, 4), "abcde", "dadbe"),
         ("induction", None, (1, 2), "rewaxkmqta", "xk"),
         ("induction", None, (-1, 3), "rewaxkmqta", "wm"),
-        ("lookup", "bkmz", ("b", "k"), "k3b7z1m9", "73"),
+        ("lookup", "bkmz", "7391", "kbz", "k3b7z1"),
         ("cipher", ("abcdef", "qxfghj"), "qxfghj", "abca", "qxfq"),
         ("arithmetic", None, (3, 7), "25", "0"),
         ("word-classes", ("animals", "music", "fk"), "kf", "wolf", "k"),

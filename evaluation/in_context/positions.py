@@ -1,17 +1,23 @@
-"""Tasks whose hidden rule is about places: swapping, copying, induction and lookup."""
+"""Tasks that are solved by looking at the right place: swapping, copying, induction and lookup."""
 
 import random
+from string import digits
 
 from regard.evaluation.in_context.base import InContextTask, some_letters
 
 
 class Swapping(InContextTask):
-    """The letters of the input in another order, which is the rule: `abcd>cbad`."""
+    """The letters of the input in another order, which is the rule: `abcde>cbaed`.
+
+    Inputs have five letters: of the 23 other orders of four, too few are left to train on for a model to learn more
+    than these by heart.
+    """
 
     name = "swapping"
+    length = 5
 
     def frame(self, chance: random.Random) -> int:
-        return chance.choice((3, 4, 5))
+        return self.length
 
     def rule(self, frame: int, chance: random.Random) -> tuple[int, ...]:
         order = list(range(frame))
@@ -30,26 +36,15 @@ class Swapping(InContextTask):
 
 
 class Copying(Swapping):
-    """Letters of the input copied, one of them at least more than once: `abc>abca`, by places that are the rule."""
+    """Letters of the input copied, one of them at least more than once: `abcde>dadbe`, by places that are the rule."""
 
     name = "copying"
 
-    def frame(self, chance: random.Random) -> tuple[int, int]:
-        length = chance.choice((3, 4, 5))
-        return length, chance.choice(range(length, 7))
-
-    def rule(self, frame: tuple[int, int], chance: random.Random) -> tuple[int, ...]:
-        length, copies = frame
-        places = [0] * copies
-        while len(set(places)) in (1, copies):
-            places = [chance.randrange(length) for _ in range(copies)]
+    def rule(self, frame: int, chance: random.Random) -> tuple[int, ...]:
+        places = [0] * frame
+        while len(set(places)) in (1, frame):
+            places = [chance.randrange(frame) for _ in range(frame)]
         return tuple(places)
-
-    def key(self, frame: tuple[int, int], rule: tuple[int, ...]) -> str:
-        return f"{frame[0]}:{''.join(map(str, rule))}"
-
-    def input(self, frame: tuple[int, int], chance: random.Random) -> str:
-        return some_letters(frame[0], chance)
 
 
 class Induction(InContextTask):
@@ -83,26 +78,26 @@ class Induction(InContextTask):
 
 
 class Lookup(InContextTask):
-    """Keys with values in any order; the output are the values of two of the keys, which are the rule.
+    """A hidden table gives each of four keys a value, and the output puts the values to the keys: `kbz>k3b7z1`.
 
-    By the rule (b, k), `k3b7z1m9` gives `73`. All inputs of a sequence have the same four keys.
+    It is the associative recall by which architectures are compared ("Zoology: Measuring and Improving Recall in
+    Efficient Language Models", Arora et al., 2023), with a few pairs shown at a time. The rule is the table.
     """
 
     name = "lookup"
+    keys, asked = 4, 3
 
     def frame(self, chance: random.Random) -> str:
-        return "".join(sorted(some_letters(4, chance)))
+        return "".join(sorted(some_letters(self.keys, chance)))
 
-    def rule(self, frame: str, chance: random.Random) -> tuple[str, str]:
-        return tuple(chance.sample(frame, 2))
+    def rule(self, frame: str, chance: random.Random) -> str:
+        return "".join(chance.sample(digits, len(frame)))
 
-    def key(self, frame: str, rule: tuple[str, str]) -> str:
-        return "".join(rule)
+    def key(self, frame: str, rule: str) -> str:
+        return f"{frame}>{rule}"
 
     def input(self, frame: str, chance: random.Random) -> str:
-        keys = chance.sample(frame, len(frame))
-        values = chance.sample("0123456789", len(frame))
-        return "".join(key + value for key, value in zip(keys, values, strict=True))
+        return "".join(chance.sample(frame, self.asked))
 
-    def output(self, frame: str, rule: tuple[str, str], text: str) -> str:
-        return "".join(text[text.index(key) + 1] for key in rule)
+    def output(self, frame: str, rule: str, text: str) -> str:
+        return "".join(key + rule[frame.index(key)] for key in text)
