@@ -83,6 +83,8 @@ def plot_history(history: History, path: str | Path, title: str | None = None) -
     axes.set_ylabel(f"loss ({unit_of_loss(history)})")
     axes.xaxis.set_major_locator(MaxNLocator(integer=True, steps=[1, 2, 5, 10]))
     axes.xaxis.set_major_formatter("{x:,.0f}")
+    if len(drawn := {step for step, _ in training + validation}) == 1:  # left alone, matplotlib divides the one step
+        axes.set_xlim(min(drawn) - 1, max(drawn) + 1)
     clean(axes)
     axes.legend(frameon=False)
     _add_epochs(axes, history)

@@ -128,7 +128,7 @@ def sweep(
     seeds: Annotated[
         str | None,
         typer.Option(
-            metavar="N|1,2,3", help="How many, from the recipe's own on, or which; by default its own alone."
+            metavar="N|1,2,3|7,", help="How many, from the recipe's own on, or which; by default its own alone."
         ),
     ] = None,
     trials: Annotated[int | None, typer.Option(help="Only so many of the combinations, drawn by the seed.")] = None,

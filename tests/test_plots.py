@@ -516,6 +516,13 @@ def test_what_is_no_number_is_never_the_best(monkeypatch):
     assert len(figure.axes[0].texts) == 0
 
 
+def test_a_single_step_has_one_tick_of_its_own(monkeypatch):
+    history = [{"step": 4, "loss": 2.0}, {"step": 4, "eval_loss": 2.1}]
+    axes = drawn_figure(monkeypatch, "curves", lambda: plot_history(history, "a.png")).axes[0]
+    low, high = axes.get_xlim()
+    assert [tick for tick in axes.get_xticks() if low <= tick <= high] == [3, 4, 5]
+
+
 @pytest.mark.parametrize("metric", ["loss", "perplexity", "word_error_rate", "phone_error_rate", "accuracy"])
 def test_which_is_best(metric, monkeypatch):
     history = [{"step": step, f"eval_{metric}": value} for step, value in ((1, 2.0), (2, 3.0), (3, 1.0))]

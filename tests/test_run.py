@@ -170,6 +170,17 @@ def test_a_folder_that_is_taken_is_refused(run, files, tmp_path):
     assert not (tmp_path / "none").exists()
 
 
+@pytest.mark.parametrize("split", ["train", "valid"])
+def test_a_run_does_not_go_on_with_other_data(run, files, split):
+    folder, recipe, _ = run
+    file, before = files / f"{split}.tsv", (files / f"{split}.tsv").read_bytes()
+    file.write_bytes(before + before.splitlines(keepends=True)[-1])
+    with pytest.raises(ValueError, match=rf"'.*{split}\.tsv' holds something else than when '.*tiny' began: put that"):
+        train(recipe, str(folder), resume=True)
+    file.write_bytes(before)
+    assert (folder / "metrics.json").is_file()
+
+
 def test_a_resumed_step_is_made_of_as_many_examples(run, files, tmp_path, monkeypatch):
     """In tests/test_resume.py two processes go on to the same losses where one with twice the accumulation stopped."""
     folder = tmp_path / "run"

@@ -112,6 +112,7 @@ def test_test_figures_of_seeds_are_reported_apart(recipe, tmp_path, pretended):
         ({"seeds": 1}, "needs values to go through, or several seeds"),
         ({"seeds": [3]}, "needs values to go through, or several seeds"),
         ({"seeds": 0, "values": {"model.dropout": [0.1]}}, "0 seeds are less than one"),
+        ({"seeds": 0}, "--seeds: 0 seeds are less than one"),
         ({"seeds": [1, 2], "overrides": ["training.seed=1"]}, "training.seed and a list of --seeds say the same"),
         ({"seeds": 2, "one_at_a_time": True}, "--one-at-a-time changes one of the --values at a time"),
         (
@@ -336,3 +337,21 @@ def test_pretraining_stands_beside_scratch(recipe, tmp_path, pretended, monkeypa
             pretraining.main([*sweeps, "--out", str(out)])
         assert sentence in capsys.readouterr().err
     assert (out / "README.md").read_bytes() == kept
+
+
+def test_more_examples_than_there_are(recipe, tmp_path, pretended):
+    """Two cells would train on the same rows, and the table would name a number that no one has seen."""
+    with pytest.raises(
+        ValueError, match=rf"--values: {EXAMPLES}=500 is more than the (\d+) rows of data.train: give \1 "
+    ):
+        sweep(recipe, values={EXAMPLES: [8, 500]}, output_dir=tmp_path / "sweep")
+    assert not (tmp_path / "sweep").exists()
+
+
+def test_a_sweep_does_not_go_on_with_other_data(recipe, tmp_path, pretended):
+    sweep(recipe, seeds=2, output_dir=tmp_path / "sweep")
+    sweep(recipe, seeds=2, output_dir=tmp_path / "sweep", resume=True)
+    rows = (tmp_path / "train.jsonl").read_text()
+    (tmp_path / "train.jsonl").write_text(rows + rows.splitlines()[0] + "\n")
+    with pytest.raises(ValueError, match=r"data\.train: '.*' holds something else than when '.*sweep' began"):
+        sweep(recipe, seeds=2, output_dir=tmp_path / "sweep", resume=True)

@@ -351,7 +351,11 @@ def test_texts_that_are_no_values(texts, sentence):
         parse_values(texts)
 
 
-@pytest.mark.parametrize("text", ["1,x", "1.5", "-1", ""])
+def test_seeds_are_a_number_a_list_or_one_alone():
+    assert (parse_seeds("3"), parse_seeds("1,2"), parse_seeds("7,")) == (3, [1, 2], [7])
+
+
+@pytest.mark.parametrize("text", ["1,x", "1.5", "-1", "", ",", "1,,"])
 def test_seeds_that_are_no_whole_numbers(text):
     with pytest.raises(ValueError, match="is no whole number of at least 0"):
         parse_seeds(text)

@@ -277,7 +277,7 @@ def test_a_warm_up_longer_than_the_training_is_told(tmp_path, caplog):
     trainer_for(tmp_path, seq2seq(), Seq2SeqCollator(0), pairs(8), warmup_steps=3, **settings).train()
     assert "warmup_steps" not in caplog.text
     trainer_for(tmp_path, seq2seq(), Seq2SeqCollator(0), pairs(8), warmup_steps=800, **settings).train()
-    assert "rises for 800 steps, and the training has 4" in caplog.text
+    assert "rises until step 800, and the training ends at step 4" in caplog.text
 
 
 @pytest.mark.parametrize("fast", [True, False])

@@ -413,7 +413,9 @@ def _tags_not_trained(sources: Mapping[str, Source], data: DataSection, column: 
     for source in (source for key, source in sources.items() if key != "train"):
         found = sorted(set(_labels_found(source, data, column, several=True)) - set(trained))
         if found:
-            logger.warning("%s: data.train has no %s, so these tags will be missed.", source.field, _quoted(found))
+            logger.warning(
+                "%s: data.train has no %s, so no training teaches these tags.", source.field, _quoted(found)
+            )
         others |= dict.fromkeys(found)
     return list(others)
 

@@ -29,6 +29,7 @@ from regard.train.building import (
 from regard.train.callbacks import TensorBoard, duration, quiet_libraries
 from regard.train.collators import EpochCollator, TellEpoch, collator_for
 from regard.train.data import data_seed, load_splits, prepare_splits
+from regard.train.data_files import check_files, record_files
 from regard.train.embeddings import describe_start, read_embeddings, start_from_embeddings
 from regard.train.fine_tuning import (
     StopWithoutProgress,
@@ -187,6 +188,7 @@ def check_folder(run: Path, recipe: Recipe, resume: bool, overwrite: bool) -> No
         if not is_run:
             raise RecipeError(f"There is no run in '{run}' to resume: leave out --resume to begin one.")
         _check_same(load_recipe(run), recipe, run)
+        check_files(run, [recipe.data])
     elif is_run and not overwrite:
         state = "a finished run" if (run / METRICS).is_file() else "a run that did not come to its end"
         raise RecipeError(
@@ -292,6 +294,7 @@ def _prepare(
             run.mkdir(parents=True, exist_ok=True)
             (run / METRICS).unlink(missing_ok=True)  # from here on the run is not finished
             recipe.save(run / RUN_RECIPE)
+            record_files(run, [recipe.data])
             tokenizer.save_pretrained(run)
             if begun is not None:
                 write_json(run / START, begun)

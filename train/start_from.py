@@ -127,7 +127,8 @@ def _fetched(name: str, files: Sequence[str]) -> Path:
     except (HfHubHTTPError, HFValidationError, LocalEntryNotFoundError, OSError) as error:
         reason = (str(error).strip() or type(error).__name__).splitlines()[0].rstrip(".")
         raise RecipeError(
-            f"model.start_from: there is no folder '{name}', and no repository of that name can be had: {reason}."
+            f"model.start_from: there is no folder '{name}', and no repository of that name can be had: {reason}. "
+            "(`regard convert` makes a folder of a checkpoint of the library's.)"
         ) from error
 
 

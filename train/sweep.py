@@ -20,6 +20,7 @@ from typing import Any
 from regard.evaluation.files import replacing
 from regard.train import checkpoints
 from regard.train.checks import check_recipe
+from regard.train.data_files import check_files, record_files
 from regard.train.errors import majority_scores, read_errors
 from regard.train.evaluate import SETTINGS, evaluate_run
 from regard.train.recipe import RUN_RECIPE
@@ -121,6 +122,9 @@ def sweep(
     }
     plan = json.loads(json.dumps(plan))  # as it is read again
     records = _records(folder, plan, resume)
+    learns_from = [cell.recipe.data for cell in cells]
+    if resume:
+        check_files(folder, learns_from)
     options = {"trials": trials, "one_at_a_time": one_at_a_time, "test": test}
     call = command(recipe, overrides, values, seeds if finished is None else [], metric, **options)
     about = {"name": name, "command": call, "metric": metric, "split": SPLIT, "cells_planned": len(cells)}
@@ -134,6 +138,8 @@ def sweep(
         return result
 
     result = write()
+    if not resume:  # after sweep.json, by which the folder is known as a sweep's
+        record_files(folder, learns_from)
     done = {(as_json(record["values"]), record["seed"]) for record in records}
     generates = any(key in GENERATION for key in values)
     for number, cell in enumerate(cells, 1):

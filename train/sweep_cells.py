@@ -21,7 +21,7 @@ from regard.train.recipe import RUN_RECIPE, load_recipe, recipe_text
 from regard.train.records import METRICS
 from regard.train.run import TOKENIZER
 from regard.train.sections import HOLD_OUT, REGRESSION, WORD_VECTORS, WRITING, Recipe, RecipeError
-from regard.train.sweep_values import SEED, as_json, shown
+from regard.train.sweep_values import EXAMPLES, SEED, as_json, shown
 
 GENERATION = {f"evaluation.{name}": name for name in SETTINGS}  # these keys change no weights
 LONGEST_NAME = 100  # of a run's folder
@@ -172,7 +172,12 @@ def check_cells(
         data.setdefault(as_json(dataclasses.asdict(recipe.data)), recipe)
     if finished is None:  # before the folder is written, or it would be in the way of the call with the right file
         for recipe in data.values():
-            load_splits(recipe.data, recipe.task)
+            train, wanted = load_splits(recipe.data, recipe.task)["train"], recipe.data.max_train_examples
+            if EXAMPLES in values and not recipe.data.streaming and len(train) < wanted:
+                raise RecipeError(
+                    f"--values: {EXAMPLES}={wanted} is more than the {len(train):,} rows of data.train: give "
+                    f"{len(train)} for all of them."
+                )
 
 
 @contextmanager

@@ -37,19 +37,28 @@ def parse_values(texts: Sequence[str]) -> dict[str, list[Any]]:
 
 
 def parse_seeds(text: str | None) -> int | list[int]:
-    """`3` as how many seeds, `1,2,3` as the seeds themselves. Raises RecipeError for what is no whole number."""
+    """`3` as how many seeds, `1,2,3` as the seeds themselves, `7,` as one alone.
+
+    Raises:
+        RecipeError: what is no whole number.
+    """
     parts = [part.strip() for part in text.split(",")] if text is not None else []
+    alone = len(parts) == 2 and parts[1] == ""
+    parts = parts[:1] if alone else parts
     for part in parts:
         if not re.fullmatch(r"[0-9]+", part):
             raise RecipeError(
-                f"--seeds: '{part}' is no whole number of at least 0; seeds are given as 1,2,3, or as 3, how many."
+                f"--seeds: '{part}' is no whole number of at least 0; seeds are given as 1,2,3, one alone as "
+                "7,, and as 3, how many."
             )
     numbers = [int(part) for part in parts]
-    return numbers[0] if len(numbers) == 1 else numbers
+    return numbers[0] if len(numbers) == 1 and not alone else numbers
 
 
 def check_values(values: Mapping[str, list[Any]], overrides: Sequence[str], seeds: int | Sequence[int]) -> None:
     """Refuses, as a RecipeError, what is no sweep or says a thing twice."""
+    if isinstance(seeds, int) and seeds < 1:
+        raise RecipeError(f"--seeds: {seeds} seeds are less than one.")
     several = seeds > 1 if isinstance(seeds, int) else len(seeds) > 1
     if not values and not several:
         raise RecipeError(
@@ -94,8 +103,6 @@ def checked_seeds(seeds: int | Sequence[int], own: int) -> list[int]:
         RecipeError: no whole number, one twice, or none.
     """
     if isinstance(seeds, int) and not isinstance(seeds, bool):
-        if seeds < 1:
-            raise RecipeError(f"--seeds: {seeds} seeds are less than one.")
         seeds = range(own, own + seeds)
     for i, seed in enumerate(seeds):
         if not isinstance(seed, int) or isinstance(seed, bool) or not 0 <= seed <= LARGEST_SEED:

@@ -131,8 +131,8 @@ class RegardTrainer(Trainer):
         warmup = self.args.get_warmup_steps(num_training_steps)
         if warmup >= num_training_steps > 0 and self.args.should_log:
             logger.warning(
-                "training.warmup_steps: the learning rate rises for %d steps, and the training has %d, so it never "
-                "reaches its peak: train longer, or set fewer, or a share of all steps such as 0.1.",
+                "training.warmup_steps: the learning rate rises until step %d, and the training ends at step %d, so "
+                "it never reaches its peak: train longer, or set fewer, or a share of all steps such as 0.1.",
                 warmup,
                 num_training_steps,
             )

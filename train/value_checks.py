@@ -35,7 +35,10 @@ def typed(value: Any, hint: Any, where: str) -> Any:
         if fits:
             return converted
     names = [_type_name(choice) for choice in choices if choice not in enums]
-    raise RecipeError(f"{where}: {value!r} is not {either(dict.fromkeys(names), quote=False)}.")
+    hint = ""
+    if isinstance(value, Mapping) and any(item is None and ":" in str(key) for key, item in value.items()):
+        hint = ": a blank follows each colon"
+    raise RecipeError(f"{where}: {value!r} is not {either(dict.fromkeys(names), quote=False)}{hint}.")
 
 
 def _members(hint: Any) -> list[Any]:
@@ -77,9 +80,9 @@ def _type_name(hint: Any) -> str:
         return either(map(repr, args), quote=False)
     if origin in (list, tuple, dict) and args and args[-1] in (str, float):
         what = "texts" if args[-1] is str else "numbers"
-        return f"a mapping of names to {what}" if origin is dict else f"a list of {what}"
+        return f"a mapping of names to {what} such as {{name: ...}}" if origin is dict else f"a list of {what}"
     names = {bool: "true or false", int: "a whole number", float: "a number", str: "text", list: "a list"}
-    names |= {dict: "a mapping", tuple: "a list", None: "null", type(None): "null"}
+    names |= {dict: "a mapping such as {name: ...}", tuple: "a list", None: "null", type(None): "null"}
     return names.get(origin, getattr(origin, "__name__", str(origin)))
 
 
