@@ -8,6 +8,7 @@ are cut out of the context as it came, by the offsets of their tokens.
 Axes: B windows, T positions.
 """
 
+import logging
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -18,6 +19,8 @@ import torch
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from regard.evaluation.generation import position_limit
+
+logger = logging.getLogger(__name__)
 
 SETTINGS = "question_answering"  # the field of a model's config that says how it was evaluated
 MAX_LENGTH, DOC_STRIDE, MAX_ANSWER_LENGTH = 384, 128, 30  # where a model's config says nothing
@@ -321,6 +324,13 @@ def answer(
     if not questions:
         return []
     cut = cut_windows(tokenizer, questions, contexts, settings["max_length"], settings["doc_stride"])
+    if long := sum(windows[0]["cut"] for windows in cut):
+        logger.warning(
+            "%d of %d questions are too long for windows of %d tokens and were cut.",
+            long,
+            len(questions),
+            settings["max_length"],
+        )
     spans = read_windows(
         model,
         [window for windows in cut for window in windows],

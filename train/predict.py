@@ -7,6 +7,7 @@ Texts are cut and encoded as the run's own data was. The batch size is a matter 
 Axes: B rows, T tokens, K labels.
 """
 
+import json
 import logging
 import os
 from collections.abc import Iterator, Mapping, Sequence
@@ -35,6 +36,8 @@ BATCH_SIZE = 32
 DIGITS = 6  # of a probability or margin; those after them depend on how the rows were put into batches
 ROLES = {"label": ("text", "text_pair"), "tag": ("tokens",), "answer": ("question", "context")}  # by kind of model
 TABLE_NEEDED = {"text_pair": "labels pairs of texts", "context": "answers questions from contexts"}
+HEADED = (".csv", ".tsv", ".parquet")  # tables that name their columns also where they have no rows
+NO_ANSWER = {"answer": "", "start": None, "end": None, "margin": None}  # to a question that is empty
 
 
 def predict_file(
@@ -64,6 +67,8 @@ def predict_file(
     kind = _kind(model)
     columns, limit = _as_trained(run, model, tokenizer)
     rows = _read(path, ROLES[kind], columns)
+    if not rows:
+        logger.warning("'%s' holds no %s: nothing is predicted.", path, "questions" if kind == "answer" else "texts")
     if kind == "tag":
         return predict_tags(model, tokenizer, [row["tokens"] for row in rows], limit, batch_size)
     if kind == "answer":
@@ -122,9 +127,19 @@ def _read(path: Path, roles: Sequence[str], columns: Mapping[str, str] | None) -
         first = roles[0]
         for role, does in TABLE_NEEDED.items():
             if role in (roles if role != "text_pair" else columns or ()):
-                raise ValueError(f"The run {does}, which '{path}' has no columns for: give a .tsv file.")
+                names = " and ".join(f"'{(columns or {}).get(one, one)}'" for one in roles)
+                raise ValueError(
+                    f"The run {does}, which '{path}' has no columns for: give a table (.tsv, .csv, .jsonl, .json or "
+                    f".parquet) with the columns {names}."
+                )
         return [{first: line.split() if first == "tokens" else line} for line in read_lines(path)]
-    present = columns_of(path)
+    if path.suffix.lower() in HEADED:
+        present = columns_of(path)
+    else:
+        beginning = next(read_rows(path), None)
+        if beginning is None:
+            return []
+        present = list(beginning[1])
     paired = "text_pair" in (present if columns is None else columns)
     wanted = {role: (columns or {}).get(role, role) for role in roles if role != "text_pair" or paired}
     there = {*present, *(column for column in wanted.values() if column.partition(".")[0] in present)}
@@ -139,11 +154,23 @@ def _read(path: Path, roles: Sequence[str], columns: Mapping[str, str] | None) -
             if role == "tokens":
                 value = row_items(value, column, place)
             words = value if role == "tokens" else [value]
-            if not all(isinstance(word, str) for word in words):
-                raise ValueError(f"{place}: column '{column}' holds something else than text.")
+            if wrong := [word for word in words if not isinstance(word, str)]:
+                right = "each word must be a text" if role == "tokens" else "a text is wanted, which may be empty"
+                raise ValueError(f"{place}: column '{column}' holds {_shown(wrong[0])} where {right}.")
             found[role] = value
         rows.append(found)
     return rows
+
+
+def _shown(value: Any) -> str:
+    """A value that is no text, as JSON writes it."""
+    if value is None or isinstance(value, bool):
+        return json.dumps(value)
+    kinds = {int: "the number", float: "the number", list: "the list", dict: "the object"}
+    if type(value) not in kinds:  # of a Parquet file
+        return f"a {type(value).__name__}"
+    text = json.dumps(value, ensure_ascii=False, default=str)
+    return f"{kinds[type(value)]} {text if len(text) <= 40 else text[:40] + '...'}"
 
 
 def predict_texts(
@@ -162,6 +189,7 @@ def predict_texts(
     """
     batch = {"text": list(texts), "label": [0] * len(texts)} | ({} if pairs is None else {"text_pair": list(pairs)})
     encoded = encode_texts(batch, tokenizer, max_length) if texts else {}
+    _say_cut(encoded, max_length, "texts" if pairs is None else "pairs of texts")
     names = [model.config.id2label[i] for i in range(model.config.num_labels)]
     results: list[dict[str, Any]] = []
     for i, text in enumerate(texts):
@@ -186,10 +214,11 @@ def predict_tags(
 
     Returns:
         For each sentence its `tokens`, their `tags` and the `probabilities` of these; None for a word that no piece
-        stands for, since the sentence was cut before it.
+        stands for, since the sentence was cut before it or it holds nothing that the tokenizer keeps.
     """
     batch = {"tokens": [list(words) for words in sentences], "tags": [[0] * len(words) for words in sentences]}
     encoded = encode_tagged(batch, tokenizer, max_length) if sentences else {}
+    _say_cut(encoded, max_length, "texts", ": words after that have the tag null")
     results = [
         {"tokens": list(words), "tags": [None] * len(words), "probabilities": [None] * len(words)}
         for words in sentences
@@ -214,20 +243,25 @@ def predict_answers(
 
     Returns:
         For each question with its `context`, the `answer`, empty for none; `start` and `end`, its place in the
-        context; and `margin`, by how much it is better than none, None for a context without text.
-
-    Raises:
-        ValueError: a question without text; it names the row.
+        context; and `margin`, by how much it is better than none, None for a context or a question without text.
     """
-    for number, question in enumerate(questions, 1):
-        if not question.strip():
-            raise ValueError(f"Row {number} asks nothing: its question is empty.")
-    said = answer(model, tokenizer, questions, contexts, batch_size=batch_size)
-    pairs = zip(questions, contexts, said, strict=True)
-    rows = [{"question": question, "context": context, **one} for question, context, one in pairs]
-    for row in rows:
-        row["margin"] = None if row["margin"] is None else round(row["margin"], DIGITS)
+    pairs = list(zip(questions, contexts, strict=True))
+    rows = [{"question": question, "context": context, **NO_ANSWER} for question, context in pairs]
+    ids = tokenizer(list(questions), add_special_tokens=False, verbose=False)["input_ids"] if rows else []
+    asked = [i for i, question in enumerate(questions) if question.strip() and ids[i]]
+    said = answer(model, tokenizer, [questions[i] for i in asked], [contexts[i] for i in asked], batch_size=batch_size)
+    for i, one in zip(asked, said, strict=True):
+        margin = one["margin"]
+        rows[i] |= one | {"margin": None if margin is None else round(margin, DIGITS)}
     return rows
+
+
+def _say_cut(encoded: Mapping[str, list], max_length: int, what: str, then: str = "") -> None:
+    lengths = encoded.get("length", [])  # before the cut
+    if cut := sum(length > max_length for length in lengths):
+        logger.warning(
+            "%d of %d %s are longer than %d tokens and were cut there%s.", cut, len(lengths), what, max_length, then
+        )
 
 
 def _logits(
