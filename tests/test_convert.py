@@ -5,6 +5,7 @@ That each architecture computes the same is in test_convert_exact.
 
 import dataclasses
 import json
+import re
 import shutil
 import sys
 import types
@@ -130,6 +131,11 @@ REFUSED = {
     "names 2 architectures": ("bert", {"architectures": ["BertModel", "BertForMaskedLM"]}),
     "BertForMultipleChoice has a head that ours have not": ("bert", {"architectures": ["BertForMultipleChoice"]}),
     "hidden_act='swooping'": ("bert", {"hidden_act": "swooping"}),
+    "config.json of 'source' names no model_type: it is to say which model this is, one of 'bert', ": (
+        "bert",
+        {"model_type": None},
+    ),
+    "has model_type=7, which is no name": ("bert", {"model_type": 7}),
 }  # fmt: skip
 
 
@@ -143,15 +149,15 @@ def test_what_has_no_exact_counterpart_is_refused(tmp_path, reason):
 
 
 TENSORS = {
-    "model.layers.0.self_attn.q_norm.weight, which has no place": (
+    "model.layers.0.self_attn.q_norm.weight has no place": (
         "llama",
         {"model.layers.0.self_attn.q_norm.weight": 4},
     ),
-    "model.layers.0.feed_forward.down_proj.bias, which has no place": (
+    "model.layers.0.mlp.down_proj.bias has no place": (
         "llama",
         {"model.layers.0.mlp.down_proj.bias": 8},
     ),
-    "k_proj.bias, model.layers.0.self_attn.v_proj.bias is missing": (
+    "model.layers.0.self_attn.q_proj.bias has no place": (
         "llama",
         {"model.layers.0.self_attn.q_proj.bias": 8},
     ),
@@ -165,22 +171,167 @@ def test_tensors_without_a_place_are_refused(tmp_path, reason):
     source = with_tensors(checkpoint(tmp_path / "source", family), **more)
     with pytest.raises(ConversionError, match=reason):
         convert(source, tmp_path / "out")
-    if reason.startswith("model.layers.0.feed_forward"):  # where it is zero, nothing is lost
+    if reason.startswith("model.layers.0.mlp"):  # where it is zero, nothing is lost
         with_tensors(source, **{name: torch.zeros(size) for name, size in sizes.items()})
-        assert any("is zero and adds nothing" in note for note in convert(source, tmp_path / "out").notes)
+        left_out = {name: "it is zero, and adds nothing" for name in sizes}
+        assert convert(source, tmp_path / "out").left_out == left_out
 
 
 def test_missing_and_misshapen_tensors_are_refused(tmp_path):
     source = checkpoint(tmp_path / "source", "bert")
-    with_config(source, num_hidden_layers=2)
-    with pytest.raises(ConversionError, match=r"not whole: 12 of ours find none, such as model\.layers\.1\."):
-        convert(source, tmp_path / "out")
-    with_config(source, num_hidden_layers=1, vocab_size=31)
-    with pytest.raises(ConversionError, match=r"\(30, 8\), and the configuration asks for \(31, 8\)"):
+    with_config(source, vocab_size=31)
+    with pytest.raises(ConversionError, match=r"\(30, 8\), and config.json asks for \(31, 8\) \(vocab_size=31\)"):
         convert(source, tmp_path / "out")
     (source / "model.safetensors").write_bytes(b"no weights")
     with pytest.raises(ConversionError, match="model.safetensors is broken"):
         convert(source, tmp_path / "out")
+
+
+# A class of the library's, what changes in its config.json, sizes of tensors in its file (None: away), what is said.
+DENSE, QUERY = "encoder.layer.1.output.dense.weight", "encoder.layer.0.attention.self.query.bias"
+BROKEN = {
+    "one": ("BertModel", {}, {QUERY: None}, f"BertModel that config.json describes: {QUERY} is missing."),
+    "two": ("BertModel", {}, {DENSE: None, QUERY: None}, f": {QUERY} and {DENSE} are missing."),
+    "five": (
+        "BertModel",
+        {},
+        {DENSE: None, QUERY: None} | {f"embeddings.{each}_embeddings.weight": None for each in ("word", "position")}
+        | {"embeddings.LayerNorm.bias": None},
+        "embeddings.word_embeddings.weight, embeddings.position_embeddings.weight, embeddings.LayerNorm.bias and 2 "
+        "more are missing.",
+    ),
+    "renamed": (
+        "BertModel",
+        {},
+        {QUERY: None, f"{QUERY}es": 8},
+        f": {QUERY} is missing; {QUERY}es has no place in it, and would be lost.",
+    ),
+    "extra": ("BertModel", {}, {"encoder.layer.0.extra.weight": 2}, ": encoder.layer.0.extra.weight has no place"),
+    "beyond": ("BertModel", {}, {"encoder.layer.5.extra.weight": 2}, ": encoder.layer.5.extra.weight has no place"),
+    "shape": ("BertModel", {}, {DENSE: (7, 12)}, f": {DENSE} has the shape (7, 12), and config.json asks for (8, 12)"),
+    "left out": ("BertModel", {}, {"pooler.dense.bias": 3}, ": pooler.dense.bias has the shape (3,), and config.json"),
+    "field": (
+        "BertModel",
+        {"intermediate_size": 13},
+        {},
+        "has the shape (12,), and config.json asks for (13,) (intermediate_size=13), and 5 more have others too.",
+    ),
+    "layers missing": (
+        "BertModel",
+        {"num_hidden_layers": 3},
+        {},
+        ": num_hidden_layers=3, and they hold 2 layers, so that encoder.layer.2 is missing.",
+    ),
+    "layers too many": (
+        "BertModel",
+        {"num_hidden_layers": 1},
+        {},
+        ": num_hidden_layers=1, and they hold 2 layers, so that encoder.layer.1 would be lost.",
+    ),
+    "layers missing, with a head": (
+        "BertForMaskedLM",
+        {"num_hidden_layers": 7},
+        {},
+        ": num_hidden_layers=7, and they hold 2 layers, so that bert.encoder.layer.2, bert.encoder.layer.3, "
+        "bert.encoder.layer.4 and 2 more are missing.",
+    ),
+    "head": (
+        "BertForMaskedLM",
+        {},
+        {"cls.predictions.bias": None, "cls.predictions.decoder.bias": None},
+        "BertForMaskedLM that config.json describes: cls.predictions.bias is missing.",
+    ),
+    "table": (
+        "BertForMaskedLM",
+        {},
+        {"bert.embeddings.word_embeddings.weight": None, "cls.predictions.decoder.weight": None},
+        ": bert.embeddings.word_embeddings.weight is missing.",
+    ),
+    "GPT-2": ("GPT2LMHeadModel", {"n_layer": 2}, {}, ": n_layer=2, and they hold 1 layer, so that transformer.h.1 is"),
+    "BART": (
+        "BartForConditionalGeneration",
+        {"decoder_layers": 2, "encoder_layers": 3},
+        {},
+        ": encoder_layers=3, and they hold 1 layer, so that model.encoder.layers.1 and model.encoder.layers.2 are "
+        "missing; decoder_layers=2, and they hold 1 layer, so that model.decoder.layers.1 is missing.",
+    ),
+    "Marian": (
+        "MarianMTModel",
+        {},
+        {"model.encoder.layers.0.self_attn.q_proj.weight": None},
+        ": model.encoder.layers.0.self_attn.q_proj.weight is missing.",
+    ),
+}  # fmt: skip
+
+
+def broken(folder: Path, name: str, config: dict, sizes: dict) -> Path:
+    """The library's model of a class, saved and then changed."""
+    settings = {"Bert": BERT | {"num_hidden_layers": 2}, "GPT2": GPT2}
+    settings = next((each for begin, each in settings.items() if name.startswith(begin)), SIDES)
+    model_class = getattr(transformers, name)
+    torch.manual_seed(0)
+    randomize(model_class(model_class.config_class(**settings))).save_pretrained(folder)
+    with_tensors(folder, lambda key: "" if key in sizes else key)
+    with_tensors(folder, **{key: torch.ones(size) for key, size in sizes.items() if size is not None})
+    return with_config(folder, **config)
+
+
+@pytest.mark.parametrize("case", BROKEN)
+def test_weights_that_are_not_the_configurations_are_named_as_in_the_file(tmp_path, case):
+    name, config, sizes, said = BROKEN[case]
+    source = broken(tmp_path / "source", name, config, sizes)
+    with pytest.raises(ConversionError, match=re.escape(said)):
+        convert(source, tmp_path / "out")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["source"]
+
+
+def test_names_are_said_as_old_files_have_them(tmp_path):
+    """Norms of 2018's names; and a file whose tensors all have other names."""
+    source = broken(tmp_path / "source", "BertModel", {}, {"embeddings.LayerNorm.weight": None})
+    with_tensors(source, lambda name: name.replace("LayerNorm.weight", "LayerNorm.gamma"))
+    with pytest.raises(ConversionError, match=r": embeddings\.LayerNorm\.gamma is missing\."):
+        convert(source, tmp_path / "out")
+    with_tensors(source, lambda name: f"module.{name}")
+    with pytest.raises(ConversionError, match=r"none of its tensors, such as bert\..*, but module\..* and 35 more\."):
+        convert(source, tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(("value", "kind"), [(float("nan"), "NaN"), (float("-inf"), "infinity")])
+def test_weights_that_are_not_finite_are_named(tmp_path, value, kind):
+    source = broken(tmp_path / "source", "BertModel", {}, {})
+    weights = load_file(source / "model.safetensors")
+    weights[DENSE][0, :3] = value
+    with_tensors(source, **{DENSE: weights[DENSE]})
+    said = f"the weights are broken: 3 of the 96 numbers in {DENSE} are not finite ({kind})."
+    with pytest.raises(ConversionError, match=re.escape(said)):
+        convert(source, tmp_path / "out", check=False)
+    with_tensors(source, **{QUERY: torch.full((8,), value)})
+    with pytest.raises(ConversionError, match=rf"8 of the 8 numbers in {QUERY} .*, and so it is in 1 more\."):
+        convert(source, tmp_path / "out")
+    large = torch.full((8,), 3e38)  # finite, and what is computed with it is not
+    with_tensors(
+        source, **{DENSE: torch.ones(8, 12), QUERY: large, "encoder.layer.0.output.LayerNorm.weight": large.clone()}
+    )
+    with pytest.raises(ConversionError, match="last_hidden_state of its BertModel are not finite numbers"):
+        convert(source, tmp_path / "out")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["source"]
+
+
+@pytest.mark.parametrize(
+    ("labels", "said"),
+    [
+        ({0: "neg", 1: "neg"}, "id2label in config.json calls the labels 0 and 1 'neg' alike: give each a name"),
+        ({0: "neg", 2: "pos"}, "id2label in config.json has the numbers 0, 2: they must be 0 to 1."),
+        ({0: "neg", 1: " "}, "id2label in config.json calls label 1 ' ': give it a name."),
+    ],
+)
+def test_labels_that_tell_nothing_apart_are_refused(tmp_path, labels, said):
+    source = broken(tmp_path / "source", "BertForSequenceClassification", {"id2label": labels, "label2id": None}, {})
+    with pytest.raises(ConversionError, match=re.escape(said)):
+        convert(source, tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+    assert convert(source, tmp_path / "out", head="none", check=False).left_out  # the labels are not taken
 
 
 def test_pickled_weights_are_refused_with_the_way_out(tmp_path):
@@ -443,13 +594,39 @@ def test_tokenizer_and_generation_config_come_along(tmp_path):
     assert not (tmp_path / "third").exists()
 
 
-@pytest.mark.parametrize("content", ["{", "[]", '{"version": "1.0"}'])
-def test_a_broken_tokenizer_is_refused(tmp_path, content):
+@pytest.mark.parametrize(
+    ("name", "content", "said"),
+    [
+        ("tokenizer.json", "{", "tokenizer.json is broken, as it holds no JSON object."),
+        ("tokenizer.json", "[]", "tokenizer.json is broken, as it holds no JSON object."),
+        (
+            "tokenizer.json",
+            '{"version": "1.0"}',
+            "the library builds none from tokenizer.json, tokenizer_config.json, ",
+        ),
+        ("added_tokens.json", "{}", "the library builds none from tokenizer_config.json, added_tokens.json, so that"),
+    ],
+)
+def test_a_broken_tokenizer_is_refused(tmp_path, name, content, said):
+    """In one whole sentence, where the library's lists what it tried."""
     source = checkpoint(tmp_path / "source", "bert")
     tokenizer().save_pretrained(source)
-    (source / "tokenizer.json").write_text(content)
-    with pytest.raises(ConversionError, match="the tokenizer cannot be taken along: ."):
-        convert(source, tmp_path / "out")
+    (source / "tokenizer.json").unlink()
+    (source / name).write_text(content)
+    with pytest.raises(ConversionError, match=f"^the tokenizer cannot be taken along: {re.escape(said)}") as error:
+        convert(source, tmp_path / "out", check=False)
+    assert str(error.value).endswith(".")
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_tokenizer_that_cannot_read_every_text_is_refused(tmp_path):
+    source = checkpoint(tmp_path / "source", "bert")
+    tokenizer().save_pretrained(source)
+    settings = json.loads((source / "tokenizer.json").read_text())
+    settings["model"]["unk_token"] = "none such"
+    (source / "tokenizer.json").write_text(json.dumps(settings))
+    with pytest.raises(ConversionError, match="cannot be taken along: it cannot read every text"):
+        convert(source, tmp_path / "out", check=False)
     assert not (tmp_path / "out").exists()
 
 

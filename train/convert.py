@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from transformers import AutoConfig, AutoTokenizer, GenerationConfig, PreTrainedConfig, PreTrainedModel
+from transformers import AutoConfig, GenerationConfig, PreTrainedConfig, PreTrainedModel
 from transformers import logging as library_logging
 
 import regard.modeling
@@ -27,7 +27,6 @@ from regard.train.convert_sentences import copy_sentence_files
 from regard.train.convert_source import (
     CARD,
     CONFIG,
-    TOKENIZER,
     ConversionError,
     Source,
     open_source,
@@ -35,14 +34,13 @@ from regard.train.convert_source import (
     widest_dtype,
 )
 from regard.train.convert_tensors import sort_tensors
+from regard.train.convert_tokenizer import copy_tokenizer
 from regard.train.convert_weights import Weights
+from regard.train.convert_whole import one_line
 from regard.train.records import environment, write_json
 from regard.train.sections import LABELLING
 
 RECORD, GENERATION = "conversion.json", "generation_config.json"
-TEXTS = (
-    "A small test.", "The cat saw the dog, and the dog saw the cat: 12 × 3 = 36!", "", "It's  naïve,\n日本 2026 🙂",
-)  # fmt: skip
 FAITHFUL = 1e-4  # of the largest output: what a difference in the order of additions may come to in a deep model
 # What acts only while sampling, and only in a beam search.
 SAMPLING = ("temperature", "top_k", "top_p", "min_p", "top_h", "typical_p", "epsilon_cutoff", "eta_cutoff")
@@ -146,16 +144,16 @@ def _convert(source: Source, out: Path, head: str | None, check: bool) -> Conver
     if reasons:
         raise ConversionError(f"'{source.name}' cannot be represented exactly: {'; '.join(reasons)}.")
 
+    ours = _our_config(family, config, own_head, head)
     weights = read_weights(source.folder)
     dtype = widest_dtype(weights)
     tensors = sort_tensors(weights, family, config, own_head, head)
     del weights
     notes = [*tensors.notes, *config_notes(config)]
-    ours = _our_config(family, config, own_head, head)
     ours.tie_word_embeddings = tensors.tied
     if tensors.output_bias:
         ours.output_bias = True
-    model, fresh = _build(family.heads[head], ours, dtype, tensors.weights, head != own_head, notes)
+    model, fresh = _build(family.heads[head], ours, dtype, tensors.weights, head != own_head)
     result = Conversion(
         source.name,
         source.revision,
@@ -174,7 +172,7 @@ def _convert(source: Source, out: Path, head: str | None, check: bool) -> Conver
         if model.can_generate():
             model.generation_config = _generation_config(source, result.notes)
         model.save_pretrained(folder)
-        result.tokenizer = _copy_tokenizer(source, folder, ours.vocab_size, result.notes)
+        result.tokenizer = copy_tokenizer(source, folder, ours.vocab_size, result.notes)
         result.notes += copy_sentence_files(source.folder, folder)
         if check:
             del model
@@ -191,12 +189,18 @@ def _convert(source: Source, out: Path, head: str | None, check: bool) -> Conver
 
 def _read_architecture(source: Source, head: str | None) -> tuple[Family, Any, str, str]:
     """The family, the library's configuration, its class, and the head of ours that corresponds to it."""
-    model_type = str(source.config.get("model_type"))
+    model_type = source.config.get("model_type")
+    if not model_type or not isinstance(model_type, str):
+        known = ", ".join(f"'{each}'" for each in FAMILIES)
+        found = "names no model_type" if not model_type else f"has model_type={model_type!r}, which is no name"
+        raise ConversionError(
+            f"{CONFIG} of '{source.name}' {found}: it is to say which model this is, one of {known}."
+        )
     family = _family(model_type, source)
     try:
         config = AutoConfig.from_pretrained(source.folder, trust_remote_code=False)
     except Exception as error:  # the library's strict configurations raise classes of their own
-        raise ConversionError(f"{CONFIG} is not one of {family.name}: {' '.join(str(error).split())}") from error
+        raise ConversionError(f"{CONFIG} is not one of {family.name}: {one_line(error)}") from error
     if config.model_type != model_type:  # the library reads some as those of another architecture
         model_type = config.model_type
         family = _family(model_type, source)
@@ -233,14 +237,33 @@ def _our_config(family: Family, config: Any, own_head: str, head: str) -> PreTra
     try:
         ours = family.config(config)
     except Exception as error:  # as above
-        raise ConversionError(f"the configuration has no counterpart here: {' '.join(str(error).split())}") from error
+        raise ConversionError(f"the configuration has no counterpart here: {one_line(error)}") from error
     if head in LABELLING and head == own_head:
+        _check_labels(config.id2label)
         ours.id2label = dict(config.id2label)
         ours.label2id = dict(config.label2id or {name: number for number, name in config.id2label.items()})
         ours.problem_type = config.problem_type
     else:
         ours.num_labels, ours.problem_type = 2, None
     return ours
+
+
+def _check_labels(names: dict[int, str]) -> None:
+    """Sees that each output has a label, and each label one output: what is predicted is said by its name."""
+    if sorted(names) != list(range(len(names))):
+        numbers = ", ".join(map(str, sorted(names)))
+        raise ConversionError(f"id2label in {CONFIG} has the numbers {numbers}: they must be 0 to {len(names) - 1}.")
+    numbers: dict[str, list[int]] = {}
+    for number, name in names.items():
+        if not isinstance(name, str) or not name.strip():
+            raise ConversionError(f"id2label in {CONFIG} calls label {number} {name!r}: give it a name.")
+        numbers.setdefault(name, []).append(number)
+    for name, several in numbers.items():
+        if several[1:]:
+            raise ConversionError(
+                f"id2label in {CONFIG} calls the labels {' and '.join(map(str, several))} {name!r} alike: give each a "
+                "name of its own."
+            )
 
 
 def _refusals(source: Source) -> Iterator[str]:
@@ -266,12 +289,12 @@ def _licence(source: Source) -> str | None:
 
 
 def _build(
-    name: str, config: PreTrainedConfig, dtype: torch.dtype, weights: Weights, may_be_fresh: bool, notes: list[str]
+    name: str, config: PreTrainedConfig, dtype: torch.dtype, weights: Weights, may_be_fresh: bool
 ) -> tuple[PreTrainedModel, list[str]]:
     """Our model with these weights, each of which has its place; and the names of those that were drawn.
 
     Raises:
-        ConversionError: a weight has no place, has another shape, or is missing.
+        ConversionError: our model cannot be built, or a weight has no place, has another shape, or is missing.
     """
     try:
         with torch.random.fork_rng(devices=[]):
@@ -282,19 +305,14 @@ def _build(
     if not hasattr(model, model.base_model_prefix):  # a backbone alone
         weights = {key.removeprefix(f"{model.base_model_prefix}."): weight for key, weight in weights.items()}
     own = model.state_dict()
-    for key in sorted(weights.keys() - own.keys()):
-        if not key.endswith(".bias") or weights[key].any():
-            raise ConversionError(f"the weights hold {key}, which has no place here: it would be lost.")
-        notes.append(f"{key}, which has no place here, is zero and adds nothing.")
-        del weights[key]
-    for key, weight in weights.items():
-        if weight.shape != own[key].shape:
-            shapes = f"{tuple(weight.shape)}, and the configuration asks for {tuple(own[key].shape)}"
-            raise ConversionError(f"{key} would have the shape {shapes}.")
     fresh = sorted(own.keys() - weights.keys())
-    lost = [key for key in fresh if not may_be_fresh or key.startswith(f"{model.base_model_prefix}.")]
-    if lost:
-        raise ConversionError(f"the weights are not whole: {len(lost)} of ours find none, such as {lost[0]}.")
+    wrong = [key for key in fresh if not may_be_fresh or key.startswith(f"{model.base_model_prefix}.")]
+    wrong += [key for key, weight in weights.items() if key not in own or weight.shape != own[key].shape]
+    if wrong:  # the source is whole, which was looked at: it is our mapping that does not fit it
+        raise ConversionError(
+            f"the weights do not fit our {name}, as {_few(wrong)} would be missing, without a place or of another "
+            "shape: this version does not know such a source exactly."
+        )
     model.load_state_dict(weights, strict=False)
     return model.eval(), fresh
 
@@ -311,7 +329,7 @@ def _generation_config(source: Source, notes: list[str]) -> GenerationConfig:
             generation = GenerationConfig.from_model_config(dict(source.config))
             generation._from_model_config = False  # else it is made again from ours, which has none of it
     except (OSError, ValueError, TypeError, AttributeError) as error:
-        raise ConversionError(f"{GENERATION} cannot be read: {' '.join(str(error).split())}") from error
+        raise ConversionError(f"{GENERATION} cannot be read: {one_line(error)}") from error
     if generation.pad_token_id is not None and generation.pad_token_id < 0:  # of old checkpoints: there is none
         generation.pad_token_id = None
     idle = [] if generation.do_sample else [*SAMPLING]
@@ -327,62 +345,8 @@ def _generation_config(source: Source, notes: list[str]) -> GenerationConfig:
         try:
             generation.validate(strict=True)
         except ValueError as error:
-            raise ConversionError(f"{GENERATION} cannot be kept: {' '.join(str(error).split())}") from error
+            raise ConversionError(f"{GENERATION} cannot be kept: {one_line(error)}") from error
     return generation
-
-
-def _copy_tokenizer(source: Source, folder: Path, vocab_size: int, notes: list[str]) -> str | None:
-    """Saves the source's tokenizer, under the name of its class, and sees that it is the same when loaded from there.
-
-    Raises:
-        ConversionError: it cannot be loaded, or would be another one.
-    """
-    if not source.has(set(TOKENIZER) - {"tokenizer_config.json", "special_tokens_map.json", "chat_template.jinja"}):
-        notes.append("The source has no tokenizer.")
-        return None
-    try:
-        tokenizer = AutoTokenizer.from_pretrained(source.folder, trust_remote_code=False)
-        tokenizer.save_pretrained(folder)
-        again = AutoTokenizer.from_pretrained(folder, trust_remote_code=False)
-    except Exception as error:  # what reads a broken file raises whatever it meets there
-        raise ConversionError(f"the tokenizer cannot be taken along: {' '.join(str(error).split())}") from error
-    before, after = _behaviour(tokenizer), _behaviour(again)
-    if changed := [name for name in before if before[name] != after[name]]:
-        raise ConversionError(
-            f"the tokenizer cannot be taken along: saved and loaded again, {', '.join(changed)} would be others."
-        )
-    if len(tokenizer) > vocab_size:
-        notes.append(
-            f"The tokenizer has {len(tokenizer)} tokens and the model {vocab_size} rows, as in the source: the last "
-            "ones cannot be read."
-        )
-    if tokenizer.pad_token_id is None:
-        notes.append(
-            "The tokenizer has no pad token, as in the source; in fine-tuning its end token stands for one."
-            if tokenizer.eos_token_id is not None
-            else "The tokenizer has no pad token, as in the source: batches need one."
-        )
-    if not tokenizer.is_fast:
-        notes.append(
-            f"A {type(tokenizer).__name__} is no fast tokenizer, which fine-tuning by a recipe needs: it can be used "
-            "and published as it is."
-        )
-    return type(tokenizer).__name__
-
-
-def _behaviour(tokenizer: Any) -> dict[str, Any]:
-    """What a tokenizer does that a model depends on."""
-    ids = [tokenizer(text)["input_ids"] for text in TEXTS]
-    return {
-        "tokens": ids,
-        "the target's tokens": [tokenizer(text_target=text)["input_ids"] for text in TEXTS],
-        "texts": tokenizer.batch_decode(ids),
-        "special tokens": (tokenizer.pad_token_id, tokenizer.bos_token_id, tokenizer.eos_token_id),
-        "the number of tokens": len(tokenizer),
-        "the greatest length": tokenizer.model_max_length,
-        "the side of padding": tokenizer.padding_side,
-        "the chat template": tokenizer.chat_template,
-    }
 
 
 @contextmanager

@@ -8,7 +8,7 @@ import transformers
 
 import regard.modeling
 from regard.train.convert_families import FAMILIES, NO_HEAD, library_class
-from regard.train.convert_source import Source
+from regard.train.convert_source import ConversionError, Source
 from regard.train.convert_weights import marian_stream_order
 
 LENGTH, PADS, TARGET_LENGTH = 24, 5, 12
@@ -26,6 +26,9 @@ def largest_difference(source: Source, folder: Path, config: Any, head: str, own
         folder: what was written.
         config: the library's configuration.
         head, own_head: that of the result, and that of the source.
+
+    Raises:
+        ConversionError: the library's own outputs are not finite, and nothing can be compared with them.
     """
     head = head if head == own_head else NO_HEAD
     peer_class = getattr(transformers, library_class(config.model_type, head))
@@ -45,6 +48,11 @@ def largest_difference(source: Source, folder: Path, config: Any, head: str, own
             wanted = wanted[..., marian_stream_order(wanted.shape[-1])]
         if found.shape[:2] == real.shape and not ours.config.is_encoder_decoder:
             found, wanted = found[real], wanted[real]  # what stands at padding may be anything
+        if not wanted.isfinite().all():
+            raise ConversionError(
+                f"'{source.name}' computes nothing in the library either: {name} of its {type(peer).__name__} are not "
+                "finite numbers, though all weights are; they are too large."
+            )
         differences.append(float((found - wanted).abs().max() / max(1.0, float(wanted.abs().max()))))
     return float(torch.tensor(differences).max())  # nan if one is: Python's own might pass over it
 

@@ -10,6 +10,7 @@ from regard.modeling.positions import sinusoidal_table
 from regard.train.convert_families import NO_HEAD, Family
 from regard.train.convert_source import ConversionError
 from regard.train.convert_weights import Weights, marian_stream_order, without_first_positions
+from regard.train.convert_whole import Shapes, check_finite, check_whole, expected_shapes
 
 # What a head's tensors are called, in any of the library's classes.
 HEAD_TENSORS = {
@@ -30,6 +31,13 @@ OUTPUT_TABLES = (
 LANGUAGE_MODELS = ("masked-lm", "causal-lm", "seq2seq-lm")
 SHARED = "model.shared.weight"  # of encoder-decoders, which the tables of both sides are names of
 BIAS = "final_logits_bias"
+# Two names of one bias: either is enough.
+SAME_BIAS = {
+    "cls.predictions.bias": "cls.predictions.decoder.bias",
+    "cls.predictions.decoder.bias": "cls.predictions.bias",
+    "lm_head.bias": "lm_head.decoder.bias",
+    "lm_head.decoder.bias": "lm_head.bias",
+}
 
 
 @dataclass
@@ -64,29 +72,38 @@ def sort_tensors(weights: Weights, family: Family, config: Any, own_head: str, h
         head: that of the result.
 
     Raises:
-        ConversionError: some of a matrix's parts are missing, or a table is not what the configuration says.
+        ConversionError: the weights are not those of the library's class, or hold numbers that are not finite.
     """
     kept, names, left_out, notes = {}, {}, {}, []
     for name, weight in weights.items():
         known = family.canonical(name)
-        reason = _reason_to_leave(known, weight, family, own_head, head)
+        if family.name == "Marian" and family.is_buffer(known):
+            _check_sinusoids(name, weight)
+        reason = _reason_to_leave(known, family, own_head, head)
         if reason is not None:
             left_out[name] = reason
         elif known in kept:
-            raise ConversionError(f"the weights hold {known} twice: {names[known]} and {name}.")
+            raise ConversionError(f"the weights hold one tensor under two names: {names[known]} and {name}.")
         else:
             kept[known], names[known] = weight, name
     for known, reason in _without_use(kept, family, config, head).items():
         left_out[names[known]] = reason
         del kept[known]
+    shared_head = head if head == own_head else NO_HEAD  # another one is drawn at random, and need not be there
+    expected = expected_shapes(family, config, shared_head)
+    excess = [known for known in names if known in kept and known not in expected and known != SHARED]
+    for known in [known for known in excess if known.endswith(".bias") and not kept[known].any()]:
+        left_out[names[known]] = "it is zero, and adds nothing"
+        del kept[known]
+        excess.remove(known)
+    missing = _missing(kept, expected, family, config, own_head, head)
+    check_whole(weights, expected, missing, [names[known] for known in excess], family, config, shared_head)
+    check_finite({name: weights[name] for known, name in names.items() if known in kept})
     kept.pop(SHARED, None)  # its numbers are in the tables now
     tied = _is_one_matrix(kept, family, config, head)
     if config.tie_word_embeddings and not tied:
         notes.append("The source says tie_word_embeddings, and its tables differ: they stay apart, and train apart.")
-    try:
-        ours = family.weights(kept)
-    except ValueError as error:  # of a matrix that is not whole
-        raise ConversionError(f"the weights are not whole: {error}") from error
+    ours = family.weights(kept)
     if (first := family.first_position(config)) > 0:
         ours = without_first_positions(ours, first)
         notes.append(f"The first {first} rows of each position table are left out: no token stands there.")
@@ -98,11 +115,9 @@ def sort_tensors(weights: Weights, family: Family, config: Any, own_head: str, h
     return SortedTensors(ours, len(weights) - len(left_out), left_out, tied, BIAS in kept, notes)
 
 
-def _reason_to_leave(known: str, weight: torch.Tensor, family: Family, own_head: str, head: str) -> str | None:
+def _reason_to_leave(known: str, family: Family, own_head: str, head: str) -> str | None:
     """Why a tensor has no place in the result, or None."""
     if family.is_buffer(known):
-        if family.name == "Marian":
-            _check_sinusoids(known, weight)
         return "it follows from the configuration"
     if known.startswith(f"{family.prefix}pooler."):
         if family.name == "BERT" and head == "sequence-classification":
@@ -115,10 +130,27 @@ def _reason_to_leave(known: str, weight: torch.Tensor, family: Family, own_head:
     return "a head that the result does not have"
 
 
+def _missing(kept: Weights, expected: Shapes, family: Family, config: Any, own_head: str, head: str) -> list[str]:
+    """Names of the library's class that the result needs, and that are not there."""
+    tables = _tables(family, config, head)
+    without = [] if any(name in kept for name in tables) or not config.tie_word_embeddings else tables
+    found = [*without[:1]]  # of one matrix, its most usual name
+    for name in expected:
+        # A pooler is a head's, here: where the source has another head, it may be drawn at random as well.
+        is_optional = name in (SHARED, BIAS) or (name.startswith(f"{family.prefix}pooler.") and head != own_head)
+        is_there = name in kept or name in without or any(SAME_BIAS.get(name) in names for names in (kept, found))
+        if not is_optional and not is_there and _reason_to_leave(name, family, own_head, head) is None:
+            found.append(name)
+    return found
+
+
 def _check_sinusoids(name: str, table: torch.Tensor) -> None:
-    positions, width = table.shape
-    expected = sinusoidal_table(positions, width)[:, torch.argsort(marian_stream_order(width))]
-    if not torch.allclose(table.float(), expected, rtol=0, atol=2 * torch.finfo(table.dtype).eps):
+    is_table = table.dim() == 2 and table.shape[1] % 2 == 0 and table.is_floating_point()
+    if is_table:
+        positions, width = table.shape
+        expected = sinusoidal_table(positions, width)[:, torch.argsort(marian_stream_order(width))]
+        is_table = torch.allclose(table.float(), expected, rtol=0, atol=2 * torch.finfo(table.dtype).eps)
+    if not is_table:
         raise ConversionError(f"{name} is not the table of sinusoids that the library computes.")
 
 
