@@ -4,6 +4,7 @@ LOWER_IS_BETTER = {
     "loss",
     "perplexity",
     "word_perplexity",
+    "bits_per_byte",
     "pseudo_perplexity",
     "phone_error_rate",
     "word_error_rate",

@@ -52,7 +52,7 @@ TEMPLATE = Path(__file__).with_name("template.md")
 DAN_TYPE = "regard-dan"
 LICENCE = "apache-2.0"  # of the code, and of the weights that it trains
 PLACE = "PATH/"  # where the reader's files are
-COUNTED_FROM_LOSSES = ("loss", "perplexity", "word_perplexity", "pseudo_perplexity")
+COUNTED_FROM_LOSSES = ("loss", "perplexity", "word_perplexity", "bits_per_byte", "pseudo_perplexity")
 FENCE = re.compile("(`{3,}|~{3,})?")  # at the beginning of a line, around code and generated text
 
 

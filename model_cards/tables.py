@@ -12,6 +12,7 @@ METRIC_NAMES = {
     "loss": "loss (nats)",
     "perplexity": "perplexity",
     "word_perplexity": "perplexity per word",
+    "bits_per_byte": "bits per byte",
     "pseudo_perplexity": "pseudo-perplexity",
     "bleu": "BLEU",
     "bleu_moses_lowercase": "BLEU (Moses tokens, lower-cased)",
@@ -47,7 +48,7 @@ METRIC_NAMES = {
 }
 DIGITS = dict.fromkeys(("bleu", "bleu_moses_lowercase", "chrf", "rouge1", "rouge2", "rougeL"), 2)
 DIGITS |= dict.fromkeys(("perplexity", "word_perplexity", "pseudo_perplexity"), 2)
-DIGITS |= dict.fromkeys(("phone_error_rate", "word_error_rate"), 2)
+DIGITS |= {"bits_per_byte": 3} | dict.fromkeys(("phone_error_rate", "word_error_rate"), 2)
 DIGITS |= {name: 2 for name in METRIC_NAMES if name.startswith("squad_")}
 WRITES_TOKENS = ("ForCausalLM", "ForMaskedLM", "ForConditionalGeneration")
 LONGEST_SAMPLE = 400  # characters

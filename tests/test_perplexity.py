@@ -47,7 +47,8 @@ def recipe_for(file, name, *more):
 @pytest.fixture(scope="module")
 def run(file, tmp_path_factory):
     folder = str(tmp_path_factory.mktemp("runs") / "words")
-    metrics = train(recipe_for(file, WORDS, "tokenizer.vocab_size=20", "evaluation.stride=3"), folder)
+    more = ["tokenizer.vocab_size=20", "evaluation.stride=3", "evaluation.metrics=[word_perplexity,bits_per_byte]"]
+    metrics = train(recipe_for(file, WORDS, *more), folder)
     return folder, metrics
 
 
@@ -96,6 +97,9 @@ def test_word_perplexity_is_the_total_likelihood_over_the_words_of_the_text(run,
     measured = metrics["evaluation"]["validation"]
     assert measured["word_perplexity"] == pytest.approx(math.exp(total / words), rel=1e-5)
     assert metrics["data"]["validation"]["words"] == words
+    size = len((TEXT * 3).encode())
+    assert metrics["data"]["validation"]["text_bytes"] == size
+    assert measured["bits_per_byte"] == pytest.approx(total / math.log(2) / size, rel=1e-5)
     assert evaluate_run(folder, "validation")["validation"] == pytest.approx(measured, rel=1e-6)
 
 
@@ -123,7 +127,7 @@ def test_word_perplexity_is_refused_where_first_words_are_not_predicted(file, tm
         file, "language-modeling/wikitext2-bpe", f"tokenizer.path={tmp_path / 'words'}", "model.num_key_value_heads=2",
         "data.packing=documents", "evaluation.stride=null",
     )  # fmt: skip
-    with pytest.raises(ValueError, match="word_perplexity counts every word.*choose data.packing: blocks"):
+    with pytest.raises(ValueError, match="word_perplexity counts the whole text.*choose data.packing: blocks"):
         train(recipe, str(tmp_path / "run"))
     assert not (tmp_path / "run").exists()
 

@@ -1,6 +1,7 @@
 """What a run is worth: its loss and its metrics on the splits of its recipe."""
 
 import dataclasses
+import math
 import os
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -37,6 +38,7 @@ from regard.train.sections import (
     EvaluationSection,
     Recipe,
 )
+from regard.train.split_reports import SplitReport
 from regard.train.tagging import LOST, word_tags
 
 SETTINGS = ("num_beams", "length_penalty", "max_new_tokens", "no_repeat_ngram_size", "batch_size")
@@ -112,8 +114,8 @@ def _evaluate_run(
     results, reports = {}, {}
     kept = recipe.evaluation.errors
     for name in chosen:
-        prepared, words = prepare_split(name, splits[name], recipe, tokenizer)
-        results[name], predictions = evaluate_split(model, tokenizer, recipe, prepared, words, lead)
+        prepared, report = prepare_split(name, splits[name], recipe, tokenizer)
+        results[name], predictions = evaluate_split(model, tokenizer, recipe, prepared, report, lead)
         if recipe.task in LABELLING:
             reports[name] = label_report(
                 model, tokenizer, recipe, splits[name], prepared, predictions, max(kept, errors or 0)
@@ -188,11 +190,11 @@ def chosen_splits(data: DataSection, split: str | None) -> list[str]:
     return [chosen]
 
 
-def prepare_split(name: str, rows: Any, recipe: Recipe, tokenizer: PreTrainedTokenizerBase) -> tuple[Any, int | None]:
-    """A split laid out to be measured, the training split too, and how many words its text has."""
+def prepare_split(name: str, rows: Any, recipe: Recipe, tokenizer: PreTrainedTokenizerBase) -> tuple[Any, SplitReport]:
+    """A split laid out to be measured, the training split too, and what became of its rows."""
     key = AS_EVALUATION + name if name == "train" else name
     prepared, report = prepare_splits({key: rows}, recipe, tokenizer)
-    return prepared[key], report.splits[key].words
+    return prepared[key], report.splits[key]
 
 
 def evaluate_split(
@@ -200,14 +202,14 @@ def evaluate_split(
     tokenizer: PreTrainedTokenizerBase,
     recipe: Recipe,
     dataset: Any,
-    words: int | None = None,
+    report: SplitReport | None = None,
     lead: int | None = None,
 ) -> tuple[dict[str, Any], list | None]:
     """Loss and metrics of a model on a prepared split, and what it predicted: texts (for each of its `items`), numbers
     of classes, or the tags of each sentence.
 
     Args:
-        words: the length of the split's text, for `word_perplexity`.
+        report: of the split, which tells the length of its text for `word_perplexity` and `bits_per_byte`.
         lead: the words that the lead baseline of a summarizer takes; the measures then hold its `baselines`.
     """
     evaluation = recipe.evaluation
@@ -220,9 +222,11 @@ def evaluate_split(
     if has_vocabulary_head(model):
         measures["perplexity"] = result.perplexity
     if "word_perplexity" in evaluation.metrics:
-        if not words:
+        if not report.words:
             raise ValueError("evaluation.metrics: word_perplexity needs a text with words, and there is none.")
-        measures["word_perplexity"] = perplexity(result.loss * result.targets / words)
+        measures["word_perplexity"] = perplexity(result.loss * result.targets / report.words)
+    if "bits_per_byte" in evaluation.metrics:
+        measures["bits_per_byte"] = result.loss * result.targets / (report.text_bytes * math.log(2))
     if "pseudo_perplexity" in evaluation.metrics:
         measures["pseudo_perplexity"] = pseudo_perplexity(model, tokenizer, dataset, evaluation)
     predictions, references, metrics = None, None, []

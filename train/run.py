@@ -451,7 +451,7 @@ def _evaluate_and_record(
     lead = None if mean is None else rounded(mean)
     for name, split in prepared.items():
         evaluation[name], predictions[name] = evaluate_split(
-            model, tokenizer, recipe, split, report.splits[name].words, lead
+            model, tokenizer, recipe, split, report.splits[name], lead
         )
     shown = next((name for name in prepared if name != "validation"), "validation")  # the first test set
     rows = (splits if recipe.task == "sequence-classification" else prepared).get(shown)

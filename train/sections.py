@@ -42,6 +42,7 @@ class Task:
     metrics: tuple[str, ...]
 
 
+TEXT_LIKELIHOODS = ("word_perplexity", "bits_per_byte")  # by a measure of the text that no tokenizer changes
 TASKS = {
     "translation": Task(
         ("transformer",),
@@ -57,7 +58,7 @@ TASKS = {
             "perplexity",
         ),
     ),
-    "causal-lm": Task(("decoder",), ("text",), (), ("perplexity", "word_perplexity")),
+    "causal-lm": Task(("decoder",), ("text",), (), ("perplexity", *TEXT_LIKELIHOODS)),
     "masked-lm": Task(("encoder",), ("text",), (), ("perplexity", "pseudo_perplexity")),
     "sequence-classification": Task(
         ("encoder", "decoder", "dan"),

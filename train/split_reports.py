@@ -21,6 +21,7 @@ class SplitReport:
         targets: labels that a loss is computed on (before masking by chance, for masked-lm in training: None).
         words: of running text: what white space parts, and the ends of lines, as the corpora of language modelling
             count. A measure of length that no tokenizer changes; the ends of documents are targets, and no words.
+        text_bytes: of the same text, in UTF-8.
         empty: rows without text. Left out of training pairs and of language models' text; else kept.
         dropped: pairs left out of training because a side is too long.
         truncated: examples cut to the greatest length (evaluation pairs, texts of classification).
@@ -38,6 +39,7 @@ class SplitReport:
     tokens: int | None = None
     targets: int | None = None
     words: int | None = None
+    text_bytes: int | None = None
     empty: int | None = 0
     dropped: int | None = 0
     truncated: int | None = 0

@@ -11,6 +11,7 @@ from regard.train.sections import (
     HOLD_OUT,
     LABELLING,
     QUESTION_ANSWERING,
+    TEXT_LIKELIHOODS,
     WRITING,
     DataSection,
     Recipe,
@@ -135,9 +136,9 @@ def _judged(recipe: Recipe, metric: str, split: str) -> dict[str, str]:
         if data.max_train_examples is not None:
             learnt += () if recipe.training.get("data_seed") is not None else (SEED,)
             learnt += ("training.data_seed",)
-    if metric == "word_perplexity":
+    if metric in TEXT_LIKELIHOODS:
         text = (
-            "the text that is predicted (words may become <unk> or lower-case), so that word_perplexity could not be "
+            f"the text that is predicted (words may become <unk> or lower-case), so that {metric} could not be "
             "compared: of tokenizers only those of kind byte-bpe, trained with the same tokenizer.lowercase, keep all"
         )
         add(text, *cut, *(() if keeps_all else ("tokenizer", *learnt)))

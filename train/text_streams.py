@@ -14,7 +14,7 @@ from regard.train.encoding import IDS, map_rows
 from regard.train.fingerprints import fingerprint
 from regard.train.layouts import Layout, special_affixes
 from regard.train.masking import TokenMasker, mark_inside, mask_tokens, take_marks
-from regard.train.sections import DENOISING, Recipe
+from regard.train.sections import DENOISING, TEXT_LIKELIHOODS, Recipe
 from regard.train.split_reports import SplitReport, targets_of
 
 MASK_SEED = 42  # of evaluations: whatever the seed of the training, the same tokens are masked
@@ -26,7 +26,8 @@ def prepare_stream(dataset: Any, recipe: Recipe, tokenizer: Any, training: bool)
     words = masked and data.whole_word_masking
     streaming = isinstance(dataset, IterableDataset)
     ends = [ENDS] if ENDS in dataset.features else []
-    features = {"input_ids": IDS, "words": Value("int32"), "empty": Value("bool")} | dict.fromkeys(ends, Value("bool"))
+    sizes = {"words": Value("int32"), "text_bytes": Value("int32"), "empty": Value("bool")}
+    features = {"input_ids": IDS} | sizes | dict.fromkeys(ends, Value("bool"))
     # Few rows at a time: those of a text file are long, and a tokenizer at work holds many bytes for each token.
     parameters = {"with_words": True} if words else {}
     encoded = map_rows(dataset, encode_stream, tokenizer, parameters, Features(features), keep=ends, batch_size=100)
@@ -36,10 +37,11 @@ def prepare_stream(dataset: Any, recipe: Recipe, tokenizer: Any, training: bool)
         affixes=special_affixes(tokenizer),
         stride=None if training else recipe.evaluation.stride,
     )
-    if layout.kind == "documents" and not layout.affixes[0] and "word_perplexity" in recipe.evaluation.metrics:
+    whole = next((name for name in TEXT_LIKELIHOODS if name in recipe.evaluation.metrics), None)
+    if layout.kind == "documents" and not layout.affixes[0] and whole is not None:
         raise ValueError(
-            "evaluation.metrics: word_perplexity counts every word, and with data.packing: documents the first token "
-            "of a text is not predicted, since this tokenizer puts none before it: choose data.packing: blocks."
+            f"evaluation.metrics: {whole} counts the whole text, and with data.packing: documents the first token of "
+            "a text is not predicted, since this tokenizer puts none before it: choose data.packing: blocks."
         )
     # An evaluation meets the same masks each time: they are part of the data.
     masker = TokenMasker.of(tokenizer, data) if masked else SpanCorruption.of(tokenizer, data) if denoises else None
@@ -79,6 +81,7 @@ def encode_stream(batch: dict[str, list[str]], tokenizer: Any, with_words: bool 
     return {
         "input_ids": ids,
         "words": [len(text.split()) + text.count("\n") for text in batch["text"]],
+        "text_bytes": [len(text.encode()) for text in batch["text"]],
         "empty": [not ids for ids in encoded["input_ids"]],
     }
 
@@ -116,7 +119,8 @@ def _denoising_report(report: SplitReport, rows: Dataset, data: Any) -> SplitRep
 def _stream_report(encoded: Dataset, rows: Dataset, layout: Layout, masked: bool, training: bool) -> SplitReport:
     report = SplitReport(rows=len(encoded), examples=len(rows), tokens=0, targets=0)
     columns = encoded.with_format("numpy")
-    report.empty, report.words = int(np.sum(columns["empty"][:])), int(np.sum(columns["words"][:], dtype=np.int64))
+    for name in ("empty", "words", "text_bytes"):
+        setattr(report, name, int(np.sum(columns[name][:], dtype=np.int64)))
     positions = 0
     for table in rows.with_format("arrow").iter(1024):
         lengths = pc.list_value_length(table["input_ids"]).to_numpy()
