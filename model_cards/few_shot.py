@@ -36,12 +36,19 @@ def few_shot_table(results: Sequence[FewShotResult]) -> str:
             result.task,
             NAMES[result.metric],
             number(result.items),
-            "" if result.chance is None else shown(result.metric, result.chance),
+            chance_of(result),
             *(_cell(result, points[shots]) if shots in points else "" for shots in numbers),
             f"{low} to {high}",
         ])  # fmt: skip
     head = ["task", "measure", "items", "chance", *(f"{shots} shot{'s' * (shots != 1)}" for shots in numbers)]
     return table([*head, "95 % of the last"], rows, numbers_from=2)
+
+
+def chance_of(result: FewShotResult) -> str:
+    """Where a text is written and no choice is made, a guess is as good as never right."""
+    if result.chance is None:
+        return "≈ 0%" if result.metric == "greedy" else ""
+    return shown(result.metric, result.chance)
 
 
 def few_shot_notes(results: Sequence[FewShotResult]) -> str:

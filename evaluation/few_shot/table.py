@@ -89,6 +89,8 @@ def notes(result: FewShotResult) -> list[str]:
     """What has to be known beside the figures: chance, the interval, and what did not go as asked."""
     several = any(point.deviation is not None for point in result.points)
     found = [] if result.chance is None else [f"Chance is {shown(result.metric, result.chance)}."]
+    if result.metric == "greedy":  # no choices, any text may be written
+        found.append("Chance is next to nothing: no choices are given.")
     found += majority_note(result)
     found.append(INTERVALS[result.interval_kind].format(seeds=", which more seeds do not narrow" if several else ""))
     if several:
