@@ -268,7 +268,7 @@ def _metadata(records: Records, text: TaskText, evaluation: dict[str, dict[str, 
     ]
     if records.task == WORD_VECTORS and text.pipeline:
         results = vector_eval_results(records.metrics.get("evaluation", {}), text.pipeline, _evaluate(records))
-    results += few_shot_eval_results(few_shot_results(records))
+    results += few_shot_eval_results(few_shot_results(records), records.place)
     return ModelCardData(
         language=language_codes(records) or None,
         license=records.start.get("licence") if records.start else LICENCE if records.recipe else None,

@@ -79,7 +79,7 @@ def few_shot_commands(results: Sequence[FewShotResult], place: str) -> str:
     return "\n".join(_command(result, place) for result in results)
 
 
-def few_shot_eval_results(results: Sequence[FewShotResult]) -> list[EvalResult]:
+def few_shot_eval_results(results: Sequence[FewShotResult], place: str) -> list[EvalResult]:
     """The same for the metadata."""
     found = []
     for result in results:
@@ -95,6 +95,7 @@ def few_shot_eval_results(results: Sequence[FewShotResult]) -> list[EvalResult]:
                     metric_type=TYPES.get(result.metric, result.metric),
                     metric_name=f"{NAMES[result.metric]}, {point.shots}-shot",
                     metric_value=round(point.mean, 4),
+                    metric_args={"command": _command(result, place)},
                 )
             )
     return found

@@ -152,7 +152,10 @@ def test_the_cards_of_the_repository(path):
     assert ModelCardData(**card.data.to_dict()).to_dict() == card.data.to_dict()
     assert card.data.license == "apache-2.0"
     assert card.data.pipeline_tag
-    assert all(result.metric_args["command"].startswith("regard evaluate ") for result in card.data.eval_results)
+    assert all(
+        result.metric_args["command"].startswith(("regard evaluate ", "regard few-shot "))
+        for result in card.data.eval_results
+    )
     assert path.stem.endswith(card.data.model_name)
     for link in re.findall(r"!\[[^]]+\]\((.*?)\)", text):
         assert (path.parent / link).is_file()

@@ -173,7 +173,7 @@ def check_cells(
     if finished is None:  # before the folder is written, or it would be in the way of the call with the right file
         for recipe in data.values():
             train, wanted = load_splits(recipe.data, recipe.task)["train"], recipe.data.max_train_examples
-            if EXAMPLES in values and not recipe.data.streaming and len(train) < wanted:
+            if EXAMPLES in values and wanted is not None and not recipe.data.streaming and len(train) < wanted:
                 raise RecipeError(
                     f"--values: {EXAMPLES}={wanted} is more than the {len(train):,} rows of data.train: give "
                     f"{len(train)} for all of them."
