@@ -1,5 +1,6 @@
 """Files that are complete or not there, and JSON that any program reads."""
 
+import hashlib
 import json
 import math
 import os
@@ -69,3 +70,9 @@ def _strict(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return [_strict(one) for one in value]
     return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def file_digest(path: str | os.PathLike[str]) -> str:
+    """The SHA-256 of what a file holds, in hexadecimal digits."""
+    with open(path, "rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()

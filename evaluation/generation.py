@@ -353,8 +353,7 @@ def position_limit(model: PreTrainedModel) -> int | None:
     """The longest sequence that the model's position table allows; None where positions are computed as needed."""
     if getattr(model.config, "position_embedding_type", None) in GROWING_POSITIONS:
         return None
-    config = getattr(model.config, "text_config", model.config)  # of a model of texts and pictures
-    limit = getattr(config, "max_position_embeddings", None)
+    limit = getattr(model.config, "max_position_embeddings", None)
     if limit is None:
         return None
     tables = (module for name, module in model.named_modules() if name.endswith("position_embeddings"))

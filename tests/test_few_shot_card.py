@@ -4,11 +4,13 @@ import dataclasses
 import json
 
 import pytest
+from huggingface_hub import ModelCard
 
 from regard.evaluation.few_shot.result import FewShotResult, Group, Point, read_result
+from regard.evaluation.few_shot.table import notes
 from regard.evaluation.learning_curves import LearningCurve
 from regard.model_cards.card import render_card
-from regard.model_cards.few_shot import few_shot_commands, few_shot_notes
+from regard.model_cards.few_shot import few_shot_commands, few_shot_notes, few_shot_table
 from regard.model_cards.staging import stage
 from regard.train.few_shot_options import NAME
 
@@ -73,8 +75,19 @@ def test_the_card_has_every_task_with_chance_beside_it(run):
         "regard few-shot runs/tiny --task pairs --shots 0\n",
     ):
         assert line in section
-    assert "name: accuracy, 4-shot" in card
+    measured = {(r.dataset_name, r.metric_name): r.metric_args["command"] for r in ModelCard(card).data.eval_results}
+    assert measured["pairs", "accuracy, 0-shot"] == "regard few-shot runs/tiny --task pairs --shots 0"
+    assert measured["films", "accuracy, 4-shot"].startswith(
+        "regard few-shot runs/tiny --task PATH/tiny/films.yaml --sh"
+    )
     assert str(run) not in card
+
+
+def test_chance_is_told_where_nothing_is_to_be_chosen():
+    """The last word of a passage may be any word: LAMBADA."""
+    words = _result("words", [_point(0, 0.007, None, (0.005, 0.009))], metric="greedy", chance=None, majority=None)
+    assert "| words | greedy accuracy | 1,200 | ≈ 0% | 0.7% | 0.5% to 0.9% |" in few_shot_table([words])
+    assert "Chance is next to nothing: no choices are given." in notes(words)[0]
 
 
 def test_the_command_asks_in_the_same_way(run):

@@ -10,7 +10,6 @@ same ones.
 """
 
 import difflib
-import hashlib
 import json
 import logging
 import re
@@ -23,6 +22,7 @@ from typing import Any
 from datasets import ClassLabel, Dataset, Features, IterableDataset, List, Value, load_dataset
 from datasets.exceptions import DatasetGenerationError
 
+from regard.evaluation.files import file_digest
 from regard.evaluation.readers import ENDS, OTHER_KINDS, SUFFIXES, TEXT, columns_of, local_file, read_rows
 from regard.train.answers import right_answers
 from regard.train.fingerprints import fingerprint
@@ -253,9 +253,7 @@ def _load_file(source: Source, data: DataSection, columns: dict[str, str], featu
     with _named(source):
         if data.streaming:
             return IterableDataset.from_generator(_role_rows, features=features, gen_kwargs=arguments)
-        with open(source.file, "rb") as file:
-            content = hashlib.file_digest(file, "sha256").hexdigest()
-        name = fingerprint(content, columns, str(features), documents)
+        name = fingerprint(file_digest(source.file), columns, str(features), documents)
         return Dataset.from_generator(_role_rows, features=features, gen_kwargs=arguments, fingerprint=name)
 
 

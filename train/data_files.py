@@ -1,9 +1,9 @@
 """Whether the files that a run or a sweep learns from are still those with which it began."""
 
-import hashlib
 from collections.abc import Iterable
 from pathlib import Path
 
+from regard.evaluation.files import file_digest
 from regard.evaluation.readers import local_file
 from regard.train.records import read_json, write_json
 from regard.train.sections import DataSection, RecipeError
@@ -40,6 +40,5 @@ def _digests(sections: Iterable[DataSection]) -> dict[str, str]:
         for field, value in (("data.train", data.train), ("data.validation", data.validation)):
             file = None if value is None or data.streaming else local_file(str(value))
             if file is not None and file.is_file() and (named := f"{field}: '{value}'") not in found:
-                with open(file, "rb") as content:
-                    found[named] = hashlib.file_digest(content, "sha256").hexdigest()
+                found[named] = file_digest(file)
     return found

@@ -48,8 +48,8 @@ def parse_seeds(text: str | None) -> int | list[int]:
     for part in parts:
         if not re.fullmatch(r"[0-9]+", part):
             raise RecipeError(
-                f"--seeds: '{part}' is no whole number of at least 0; seeds are given as 1,2,3, one alone as "
-                "7,, and as 3, how many."
+                f"--seeds: '{part}' is no whole number of at least 0; seeds are given as '1,2,3', one alone "
+                "as '7,', or as '3', how many."
             )
     numbers = [int(part) for part in parts]
     return numbers[0] if len(numbers) == 1 and not alone else numbers

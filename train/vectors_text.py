@@ -6,7 +6,6 @@ does not come back as one token has no row. Phrases are the exception: the token
 says, unless that takes `_` for a letter, and they are looked up by their names.
 """
 
-import hashlib
 import sys
 import time
 from collections import Counter
@@ -18,6 +17,7 @@ from typing import Any, TextIO
 import numpy as np
 from transformers import PreTrainedTokenizerBase
 
+from regard.evaluation.files import file_digest
 from regard.evaluation.readers import local_file
 from regard.train.callbacks import duration
 from regard.train.corpus import (
@@ -99,15 +99,13 @@ def read_text(
     for path in folder.iterdir():
         if path.name != TEXT:
             path.unlink()
-    with open(folder / TEXT, "rb") as file:
-        digest = hashlib.file_digest(file, "sha256").hexdigest()
     data = {
         "words": vocabulary.total,
         "words_of_vocabulary": corpus.num_words,
         "vocabulary_size": len(vocabulary.words),
         "distinct_words_left_out": vocabulary.dropped,
         "seconds": time.perf_counter() - start,
-        "digest": digest,  # of the text in rows
+        "digest": file_digest(folder / TEXT),  # of the text in rows
         **({"words_before": len(known)} if known else {}),
     }
     kept = {**asdict(vocabulary), "counts": vocabulary.counts.tolist()}
