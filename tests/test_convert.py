@@ -30,7 +30,6 @@ from regard.train import convert_families
 from regard.train.convert_configs import config_notes
 from regard.train.convert_families import FAMILIES
 from regard.train.convert_source import ConversionError
-from regard.train.start_from import Start, start_tokenizer
 from regard.train.tokenization import train_tokenizer
 
 from .hub_server import HubServer
@@ -643,35 +642,6 @@ def test_a_tokenizer_that_would_be_another_is_refused(tmp_path, monkeypatch):
     with pytest.raises(ConversionError, match="saved and loaded again, the side of padding would be others"):
         convert(source, tmp_path / "out")
     assert not (tmp_path / "out").exists()
-
-
-def test_a_tokenizer_of_sentencepiece(tmp_path):
-    """Marian's: two models of pieces, one vocabulary. It stays of that class, and its files are published."""
-    sentencepiece = pytest.importorskip("sentencepiece")
-    source = tmp_path / "source"
-    source.mkdir()
-    for side in ("source", "target"):
-        with open(source / f"{side}.spm", "wb") as file:
-            sentencepiece.SentencePieceTrainer.train(
-                sentence_iterator=iter(["the cat saw the dog", "a dog ran", "the dog saw a cat"] * 3),
-                model_writer=file,
-                vocab_size=16,
-                minloglevel=2,
-            )
-    pieces = sentencepiece.SentencePieceProcessor(model_file=str(source / "source.spm"))
-    known = ["</s>", "<unk>", *(pieces.id_to_piece(i) for i in range(3, len(pieces))), "<pad>"]
-    (source / "vocab.json").write_text(json.dumps({piece: number for number, piece in enumerate(known)}))
-    (source / "tokenizer_config.json").write_text('{"source_lang": "a", "target_lang": "b"}')
-    checkpoint(source, "marian", vocab_size=len(known), pad_token_id=len(known) - 1, eos_token_id=0)
-    result = convert(source, tmp_path / "out")
-    assert result.tokenizer == "MarianTokenizer"
-    assert any("no fast tokenizer" in note for note in result.notes)
-    with pytest.raises(ValueError, match="is a MarianTokenizer, which is not fast, as training needs it"):
-        start_tokenizer(Start("it", tmp_path / "out", None))
-    model, tokenizer = regard.load_run(tmp_path / "out")
-    assert tokenizer("the cat")["input_ids"] == AutoTokenizer.from_pretrained(source)("the cat")["input_ids"]
-    assert isinstance(regard.translate(model, tokenizer, ["the cat"], max_new_tokens=5)[0], str)
-    assert {"source.spm", "target.spm", "vocab.json"} <= stage(tmp_path / "out", tmp_path / "staged").files().keys()
 
 
 def test_the_result_loads_where_regard_is_not(tmp_path):

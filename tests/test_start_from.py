@@ -101,7 +101,7 @@ def built(files, start, task="sequence-classification", labels=None, more=()):
     """The model of a recipe, what was taken, and the weights of the start."""
     recipe = recipe_for(files, start, task, more)
     found = read_start(recipe)
-    model = build_model(recipe, start_tokenizer(found), labels, found)
+    model = build_model(recipe, start_tokenizer(recipe, found), labels, found)
     fresh = {name: tensor.clone() for name, tensor in model.state_dict().items()}
     return model, take_weights(model, found), load_file(files / start / "model.safetensors"), fresh
 
@@ -236,7 +236,7 @@ def test_a_repository_on_the_hub_is_a_start_too(files, tmp_path, monkeypatch):
         api.upload_file(repo_id="ada/masked", path_in_repo="README.md", path_or_fileobj=card)
         recipe = recipe_for(files, "masked", more=["model.start_from=ada/masked"])
         start = read_start(recipe)
-        model = build_model(recipe, start_tokenizer(start), LABELS, start)
+        model = build_model(recipe, start_tokenizer(recipe, start), LABELS, start)
         record = take_weights(model, start)
         with pytest.raises(ValueError, match="'ada/other', and no repository of that name can be had"):
             read_start(recipe_for(files, "masked", more=["model.start_from=ada/other"]))
@@ -259,7 +259,8 @@ def test_folders_that_are_no_start_are_refused(files, tmp_path):
     with pytest.raises(ValueError, match="its pickle is not opened"):
         read_start(recipe)
     (folder / "model.safetensors").write_bytes(b"x" * 100)
-    model = build_model(recipe, start_tokenizer(read_start(recipe)), LABELS, read_start(recipe))
+    start = read_start(recipe)
+    model = build_model(recipe, start_tokenizer(recipe, start), LABELS, start)
     with pytest.raises(ValueError, match=r"the weights of .* cannot be read"):
         take_weights(model, read_start(recipe))
     BertConfig().save_pretrained(folder)
@@ -282,11 +283,11 @@ def test_missing_weights_and_other_tokenizers_are_refused(files, tmp_path):
     config = json.loads((folder / "config.json").read_text())
     (folder / "config.json").write_text(json.dumps(config | {"num_hidden_layers": 3}))
     start = read_start(recipe)
-    tokenizer = start_tokenizer(start)
+    tokenizer = start_tokenizer(recipe, start)
     with pytest.raises(ValueError, match=r"lack model\.layers\.2\."):
         take_weights(build_model(recipe, tokenizer, LABELS, start), start)
     tokenizer.add_tokens(["another"])
-    other = start_tokenizer(start)
+    other = start_tokenizer(recipe, start)
     other.pad_token = "a"
     own, named = recipe, recipe_for(files, "masked", more=[*more, f"tokenizer.path={folder}"])
     for wrong, said in ((tokenizer, r"tokens, and .* has vectors for \d+"), (other, r"the pad token number \d+, and")):
@@ -297,9 +298,9 @@ def test_missing_weights_and_other_tokenizers_are_refused(files, tmp_path):
     for broken in ("{", "[]", '{"version": "1.0"}', None):
         (folder / "tokenizer.json").unlink() if broken is None else (folder / "tokenizer.json").write_text(broken)
         with pytest.raises(ValueError, match=r"no tokenizer that can be loaded: name one in tokenizer\.path"):
-            start_tokenizer(start)
+            start_tokenizer(recipe, start)
         with pytest.raises(ValueError, match=r"^tokenizer\.path: '.*' cannot be loaded: ."):
-            load_tokenizer(str(folder))
+            load_tokenizer(named)
 
 
 def test_a_tokenizer_of_other_tokens_is_told(files, tmp_path, caplog):
@@ -307,7 +308,8 @@ def test_a_tokenizer_of_other_tokens_is_told(files, tmp_path, caplog):
     folder, more = altered(files, tmp_path)
     other = train_tokenizer(["l k j i h g f e d c b a"], "word", 60, min_frequency=1)
     other.save_pretrained(tmp_path / "other")
-    own = start_tokenizer(read_start(recipe_for(files, "masked", more=more)))
+    recipe = recipe_for(files, "masked", more=more)
+    own = start_tokenizer(recipe, read_start(recipe))
     caplog.clear()
     for path, tokenizer in ((folder, own), (tmp_path / "other", other)):
         recipe = recipe_for(files, "masked", more=[*more, f"tokenizer.path={path}"])
@@ -394,8 +396,10 @@ def test_a_tokenizer_without_a_pad_token(files, tmp_path):
     assert batch["labels"].tolist() == [[-100, 6, saved.eos_token_id, -100, -100], [-100, 6, 7, 8, saved.eos_token_id]]
     tokenizer.eos_token = None
     tokenizer.save_pretrained(folder)
+    recipe = recipe_for(files, "causal", more=more)
+    start = read_start(recipe)
     with pytest.raises(ValueError, match="has no pad token, which batches need, nor an end token"):
-        start_tokenizer(read_start(recipe_for(files, "causal", more=more)))
+        start_tokenizer(recipe, start)
 
 
 def test_what_a_vocabulary_asks_of_generation_comes_along(files, tmp_path):

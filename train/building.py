@@ -21,6 +21,7 @@ import regard.modeling
 from regard.evaluation.directions import LOWER_IS_BETTER
 from regard.evaluation.in_context.tasks import CHARACTERS
 from regard.train.denoising import corrupted_lengths, longest_text, number_of_sentinels
+from regard.train.encoding import check_fast
 from regard.train.fine_tuning_checks import starts_from_weights
 from regard.train.muon import MUON, build_muon, muon_options
 from regard.train.questions import recipe_settings
@@ -149,14 +150,16 @@ def _reports(value: str | list[str] | None) -> list[str]:
     return [name for name in names if name != "none"]
 
 
-def load_tokenizer(path: str) -> PreTrainedTokenizerBase:
+def load_tokenizer(recipe: Recipe) -> PreTrainedTokenizerBase:
     """The existing tokenizer that a recipe names in `tokenizer.path`."""
+    path = recipe.tokenizer.path
     try:
         tokenizer = AutoTokenizer.from_pretrained(path, trust_remote_code=False)
     except Exception as error:  # of a broken file, whatever its reader meets there
         raise RecipeError(f"tokenizer.path: '{path}' cannot be loaded: {_first_line(error)}") from error
     if tokenizer.pad_token_id is None:
         raise RecipeError(f"tokenizer.path: '{path}' has no pad token, which batches need.")
+    check_fast(recipe, tokenizer, f"tokenizer.path: '{path}'")
     return tokenizer
 
 

@@ -48,8 +48,8 @@ def copy_tokenizer(source: Source, folder: Path, vocab_size: int, notes: list[st
         )
     if not tokenizer.is_fast:
         notes.append(
-            f"A {type(tokenizer).__name__} is no fast tokenizer, which fine-tuning by a recipe needs: it can be used "
-            "and published as it is."
+            f"A {type(tokenizer).__name__} is no fast tokenizer: recipes of translation and summarization take it, "
+            "those of other tasks, and data.bpe_dropout, do not."
         )
     return type(tokenizer).__name__
 

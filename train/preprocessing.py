@@ -58,7 +58,7 @@ def prepare_splits(
     Args:
         splits: what `load_splits` returns.
         recipe: the recipe.
-        tokenizer: a tokenizer with a `tokenizers` backend.
+        tokenizer: a tokenizer that `check_fast` lets through.
 
     Returns:
         The prepared splits under the same names, and the report.
@@ -174,7 +174,9 @@ def encode_pairs(
 ) -> dict[str, list]:
     """Tokenises both sides, truncated, with the lengths that they had before and, if asked for, those of words."""
     sources, source_lengths = encode_cut(tokenizer, max_source_length, batch["source"], with_words=with_words)
-    targets, target_lengths = encode_cut(tokenizer, max_target_length, batch["target"], with_words=with_words)
+    targets, target_lengths = encode_cut(
+        tokenizer, max_target_length, batch["target"], with_words=with_words, as_target=True
+    )
     words = {"source_words": sources["words"], "target_words": targets["words"]} if with_words else {}
     return words | {
         "input_ids": sources["input_ids"],

@@ -256,7 +256,7 @@ def _prepare(
     """Everything that a training needs, and the checkpoint that it goes on from. What is quickly checked comes first;
     the folder is touched last, when nothing was found to be wrong."""
     main = args.process_index == 0
-    existing = load_tokenizer(recipe.tokenizer.path) if recipe.tokenizer.path is not None else None
+    existing = load_tokenizer(recipe) if recipe.tokenizer.path is not None else None
     begins = starts_from_weights(recipe)
     with args.main_process_first(local=False, desc="start"):  # it may have to be fetched
         start = read_start(recipe, run) if begins and not resume else None
@@ -331,7 +331,7 @@ def _prepare(
 
 
 def _new_tokenizer(recipe: Recipe, train_split: Any, start: Start | None) -> PreTrainedTokenizerBase:
-    return build_tokenizer(recipe, train_split) if start is None else start_tokenizer(start)
+    return build_tokenizer(recipe, train_split) if start is None else start_tokenizer(recipe, start)
 
 
 def _settle_what_is_trained(recipe: Recipe, model: PreTrainedModel, taken: dict[str, Any] | None, run: Path) -> None:

@@ -22,6 +22,7 @@ from transformers import AutoTokenizer, GenerationConfig, PreTrainedConfig, PreT
 import regard.modeling
 from regard.train.convert_source import CARD, CONFIG, INDEX, WEIGHTS, card_metadata
 from regard.train.data_checks import LENGTHS
+from regard.train.encoding import check_fast
 from regard.train.fine_tuning import in_backbone
 from regard.train.model_checks import config_fields
 from regard.train.records import VECTOR_MODEL_TYPES
@@ -184,12 +185,13 @@ def _lengths_beyond(limit: int, recipe: Recipe) -> str:
     return " and ".join([key for key, length in lengths.items() if length > limit] or lengths)
 
 
-def start_tokenizer(start: Start) -> PreTrainedTokenizerBase:
+def start_tokenizer(recipe: Recipe, start: Start) -> PreTrainedTokenizerBase:
     """The tokenizer that lies with the weights. Where it has no pad token, as those of GPT-2 and Llama, its end token
     stands for one: masks tell them apart, and the ends of texts are learnt.
 
     Raises:
-        RecipeError: there is none, or one that is not fast, or has neither a pad token nor an end token.
+        RecipeError: there is none, or one that is not fast where that is needed, or has neither a pad token nor an end
+            token.
     """
     try:
         tokenizer = AutoTokenizer.from_pretrained(start.folder, trust_remote_code=False)
@@ -199,11 +201,7 @@ def start_tokenizer(start: Start) -> PreTrainedTokenizerBase:
             f"model.start_from: '{start.name}' has no tokenizer that can be loaded: name one in tokenizer.path "
             f"({reason})."
         ) from error
-    if not tokenizer.is_fast:
-        raise RecipeError(
-            f"model.start_from: the tokenizer of '{start.name}' is a {type(tokenizer).__name__}, which is not fast, "
-            "as training needs it: name one of the same tokens that has a tokenizer.json in tokenizer.path."
-        )
+    check_fast(recipe, tokenizer, f"model.start_from: the tokenizer of '{start.name}'")
     if tokenizer.pad_token_id is None:
         number = start.config.pad_token_id if start.config.pad_token_id is not None else tokenizer.eos_token_id
         if number is not None:
