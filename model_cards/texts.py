@@ -207,8 +207,8 @@ TASK_TEXTS = {
         purpose="studying how a model learns in context, on rules of the kinds it was trained on",
         not_for="other rules, other characters than small letters and digits, or any language",
         limits=("It knows rules of the kinds it was trained on, and sees one in anything.",),
-        samples="Taken at even distances from the evaluation data, not chosen; each prompt shows four examples.",
-        example="abcd>cbad\nklmn>mlkn\nwxyz>",
+        samples="Taken at even distances from the evaluation data, not chosen, with four examples or as many as fit.",
+        example="abcde>cbaed\nklmno>mlkon\nvwxyz>",
     ),
     REGRESSION: TaskText(
         what_alone="A small Transformer decoder that learns linear functions from the examples in its context",

@@ -10,13 +10,14 @@ from typer.testing import CliRunner
 
 from regard.cli import app
 from regard.evaluation.in_context.rules import split_of
-from regard.evaluation.in_context.tasks import CHARACTERS, IN_CONTEXT_TASKS
+from regard.evaluation.in_context.tasks import CHARACTERS, IN_CONTEXT_TASKS, draw_examples
+from regard.modeling import TransformerDecoderConfig, TransformerDecoderForCausalLM
 from regard.train import in_context
 from regard.train.building import build_tokenizer
 from regard.train.collators import collator_for
 from regard.train.data import load_splits, prepare_splits
 from regard.train.evaluate import evaluate_run
-from regard.train.in_context import SequenceEncoder, prepare_in_context, sample_of
+from regard.train.in_context import SequenceEncoder, answer_to, prepare_in_context, sample_of, sampled_rows
 from regard.train.recipe import load_recipe
 from regard.train.run import train
 from regard.train.sections import RecipeError
@@ -66,6 +67,34 @@ def test_a_row_follows_from_seed_epoch_and_row_alone(recipe, tokenizer):
     assert not torch.equal(other([{"row": 9}])["input_ids"][0], apart["input_ids"][0])
 
 
+def test_rows_are_of_the_recipes_seed_and_the_rules_of_training(recipe, tokenizer, monkeypatch):
+    """What a collator writes is what `draw_examples` gives for the seed, the epoch and the row, of answers alone; and
+    of all tasks no rule is drawn but those of training, as of evaluation but its own."""
+    splits = []
+    for task in IN_CONTEXT_TASKS.values():
+        draw = type(task).draw
+        monkeypatch.setattr(
+            task, "draw", lambda *args, t=task, d=draw: splits.append((t.name, args[0])) or d(t, *args)
+        )
+    encoder = SequenceEncoder.of(tokenizer, recipe.data)
+    for seed, epoch in ((1, 0), (2, 0), (2, 3)):
+        collator = collator_for(load_recipe(RECIPE, [*TINY, f"training.seed={seed}"]), tokenizer)
+        splits.clear()
+        collator.set_epoch(epoch)
+        batch = collator([{"row": row} for row in range(60)])
+        assert set(splits) == {(name, "train") for name in IN_CONTEXT_TASKS}
+        for row, (name, _) in enumerate(splits[:60]):
+            examples = draw_examples(name, "train", seed, f"{epoch}.{row}", characters=48)
+            wanted = encoder.encode(examples, learn_all=False)
+            assert batch["input_ids"][row].tolist() == wanted["input_ids"]
+            assert batch["labels"][row, 1:].tolist() == wanted["labels"][1:]
+    for split in ("validation", "test"):
+        splits.clear()
+        for row in range(8):
+            encoder.evaluation_row(split, row)
+        assert splits == [(name, split) for name in recipe.data.tasks]
+
+
 def test_weights_say_how_often_a_task_comes(recipe, tokenizer):
     """Three rows of swapping to one of arithmetic: a binomial share, within four standard errors."""
     data = load_recipe(RECIPE, [*TINY, "data.tasks={swapping: 3, arithmetic: 1}"]).data
@@ -90,7 +119,7 @@ def test_evaluation_is_of_whole_examples_under_held_out_rules(recipe, tokenizer)
     assert split_of("swapping", "".join(str(asked.index(letter)) for letter in answer)) == "test"
 
 
-@pytest.mark.parametrize(("task", "inputs"), [("arithmetic", 50), ("word-classes", 24)])
+@pytest.mark.parametrize(("task", "inputs"), [("arithmetic", 50), ("word-classes", 36)])
 def test_a_question_of_evaluation_was_not_answered_before(tokenizer, task, inputs):
     """In a row that is longer than the task has inputs."""
     data = load_recipe(RECIPE, [*TINY, "data.block_size=600", f"data.tasks={{{task}: 1}}"]).data
@@ -120,6 +149,34 @@ def test_the_tokenizer_reads_characters(recipe):
     with pytest.raises(ValueError, match="'a' is no token of it, and the task in-context reads one token a character"):
         SequenceEncoder.of(words, recipe.data)
     assert len(set(CHARACTERS)) == len(CHARACTERS)
+    pieces = train_tokenizer(["rain snow wind"] * 9, "byte-bpe", 280, min_frequency=1)
+    with pytest.raises(
+        ValueError, match="as other tokens than its characters, and the task in-context reads one token"
+    ):
+        SequenceEncoder.of(pieces, recipe.data)
+
+
+def test_samples_are_of_one_task_after_another():
+    """Rows of eight tasks take turns: sixteen of 1,600 rows are two of each; few rows come once."""
+    chosen = sampled_rows(1600, 8, 16)
+    assert sorted(row % 8 for row in chosen) == sorted([*range(8)] * 2)
+    assert all(abs(row - 100 * place) < 8 for place, row in enumerate(chosen))
+    assert sampled_rows(3, 8, 16) == [0, 1, 2]
+    assert sampled_rows(8, 8, 0) == []
+
+
+def test_a_sample_is_as_long_as_the_recipe_lets_it_be(tokenizer):
+    """A model that writes nothing but `a` never ends a line."""
+    config = TransformerDecoderConfig(
+        vocab_size=len(tokenizer), hidden_size=8, num_hidden_layers=1, num_attention_heads=1, intermediate_size=8
+    )
+    model = TransformerDecoderForCausalLM(config).eval()
+    favourite = tokenizer.convert_tokens_to_ids("a")
+    model.lm_head.register_forward_hook(
+        lambda head, inputs, logits: torch.full_like(logits, -1.0).index_fill(-1, torch.tensor(favourite), 1.0)
+    )
+    assert answer_to(model, tokenizer, "ab>", 3) == "aaa"
+    assert answer_to(model, tokenizer, "ab>", 5) == "aaaaa"
 
 
 @pytest.mark.parametrize(
@@ -158,10 +215,12 @@ def test_other_tasks_have_none_of_it():
 
 
 def test_a_run_that_goes_on_ends_in_the_same_weights(tmp_path):
-    """Whole, and stopped after two of four steps: the same weights, records and measures."""
+    """Whole, and stopped after two of four steps: the same weights, records and measures. Three rows make an epoch, so
+    that it is stopped at the end of the first."""
 
     def recipe(steps):
-        return load_recipe(RECIPE, [*TINY, f"training.max_steps={steps}", "training.lr_scheduler_type=constant"])
+        settings = [f"training.max_steps={steps}", "training.lr_scheduler_type=constant", "data.train=3"]
+        return load_recipe(RECIPE, [*TINY, *settings])
 
     whole = train(recipe(4), tmp_path / "whole")
     train(recipe(2), tmp_path / "parts", test=False)

@@ -19,7 +19,7 @@ from regard.train.callbacks import quiet_libraries
 from regard.train.collators import collator_for
 from regard.train.data import data_seed, load_splits, prepare_splits
 from regard.train.errors import label_report, shortened, write_errors
-from regard.train.in_context import answer_to, sample_of
+from regard.train.in_context import answer_to, sample_of, sampled_rows
 from regard.train.masking import IGNORED
 from regard.train.measure import EvaluationBatches, has_vocabulary_head, measure
 from regard.train.preprocessing import mean_words
@@ -375,9 +375,10 @@ def sample_outputs(
         targets = [" / ".join(dict.fromkeys(asked[i]["answer"])) or NO_ANSWER for i in chosen]
         written = [predictions[i] or NO_ANSWER for i in chosen]
     elif recipe.task == IN_CONTEXT:
-        shown = [sample_of(tokenizer, rows[i]) for i in _spread(len(rows), number)]
+        chosen = sampled_rows(len(rows), len(set(rows["task"])), number)
+        shown = [sample_of(tokenizer, rows[i]) for i in chosen]
         sources, targets = [prompt for prompt, _ in shown], [answer for _, answer in shown]
-        written = [answer_to(model, tokenizer, prompt) for prompt in sources]
+        written = [answer_to(model, tokenizer, prompt, recipe.evaluation.max_new_tokens) for prompt in sources]
     elif recipe.task == DENOISING:
         chosen = [rows[i] for i in _spread(len(rows), number)]
         sources, targets = ([tokenizer.decode(row[side][:-1]) for row in chosen] for side in ("input_ids", "labels"))

@@ -8,6 +8,7 @@ row has (`regard.evaluation.in_context.rules`).
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,7 @@ from datasets import Dataset, Features, Value
 from torch import Tensor
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
+from regard.evaluation.in_context.mappings import WORDS
 from regard.evaluation.in_context.rules import chance_of
 from regard.evaluation.in_context.tasks import ARROW, CHARACTERS, END, IN_CONTEXT_TASKS, Example, draw_examples
 from regard.train.collators import CausalLMCollator, EpochCollator, flat
@@ -26,7 +28,6 @@ from regard.train.sections import DataSection, Recipe
 from regard.train.split_reports import SplitReport, list_targets
 
 SAMPLE_EXAMPLES = 5  # of a sample on the card, the question among them
-LONGEST_ANSWER = 8  # characters
 EVALUATION_SEED = 0  # of rows of evaluation, whatever the seed of the training
 MEASURED_ROWS = 2000  # of the training split, which is as long as one likes
 
@@ -56,7 +57,8 @@ class SequenceEncoder:
 
     @classmethod
     def of(cls, tokenizer: PreTrainedTokenizerBase, data: DataSection) -> "SequenceEncoder":
-        """Raises ValueError where the tokenizer does not read every character as a token of its own."""
+        """Raises ValueError where the tokenizer does not read every character as a token of its own, wherever it
+        stands: prompts are read by the tokenizer, rows of training are written character by character."""
         ids = {}
         for character in CHARACTERS:
             encoded = tokenizer.encode(character, add_special_tokens=False)
@@ -65,6 +67,14 @@ class SequenceEncoder:
                     f"tokenizer: {character!r} is no token of it, and the task in-context reads one token a character."
                 )
             ids[character] = encoded[0]
+        texts = ["".join(pair) for pair in product(CHARACTERS, repeat=2)]  # any merge of pieces begins with one of two
+        texts += " ".join(WORDS.values()).split()
+        for text, read in zip(texts, tokenizer(texts, add_special_tokens=False)["input_ids"], strict=True):
+            if read != [ids[character] for character in text]:
+                raise ValueError(
+                    f"tokenizer: it reads {text!r} as other tokens than its characters, and the task in-context reads "
+                    "one token a character."
+                )
         return cls(ids, tokenizer.bos_token_id, data.block_size, data.tasks or dict.fromkeys(IN_CONTEXT_TASKS, 1.0))
 
     def training_row(self, seed: int, epoch: int, row: int, learn_all: bool) -> dict[str, list[int]]:
@@ -130,6 +140,13 @@ class InContextCollator(EpochCollator, CausalLMCollator):
         return self.encoder.training_row(self.seed, epoch, row, self.learn_all)
 
 
+def sampled_rows(rows: int, tasks: int, number: int) -> list[int]:
+    """At most `number` rows at about even distances, of one task after another: rows of tasks take turns."""
+    number = min(number, rows)
+    starts = [i * rows // number // tasks * tasks for i in range(number)]
+    return list(dict.fromkeys(min(start + i % tasks, rows - 1) for i, start in enumerate(starts)))
+
+
 def sample_of(tokenizer: PreTrainedTokenizerBase, row: Mapping[str, Any]) -> tuple[str, str]:
     """A prompt with the first four examples of a row of evaluation, or as many as it has, and the answer."""
     text = tokenizer.decode(row["input_ids"], skip_special_tokens=True)
@@ -138,10 +155,13 @@ def sample_of(tokenizer: PreTrainedTokenizerBase, row: Mapping[str, Any]) -> tup
     return "".join(shot + END for shot in shots) + question + ARROW, answer
 
 
-def answer_to(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, prompt: str) -> str:
-    """What the model writes after a prompt, greedily, up to the end of the line."""
+def answer_to(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, prompt: str, max_new_tokens: int) -> str:
+    """What the model writes after a prompt, greedily, up to the end of the line or so many tokens."""
     inputs = tokenizer(prompt, return_tensors="pt").to(model.device)
-    settings = {"max_new_tokens": LONGEST_ANSWER, "do_sample": False, "num_beams": 1}
+    ends = [*tokenizer.encode(END, add_special_tokens=False), tokenizer.eos_token_id]
+    settings = {"max_new_tokens": max_new_tokens, "do_sample": False, "num_beams": 1}
     with torch.no_grad():
-        written = model.generate(**inputs, **settings)[0, inputs["input_ids"].shape[1] :]
+        written = model.generate(**inputs, **settings, eos_token_id=[one for one in ends if one is not None])[
+            0, inputs["input_ids"].shape[1] :
+        ]
     return tokenizer.decode(written, skip_special_tokens=True).partition(END)[0]

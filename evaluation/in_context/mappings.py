@@ -19,7 +19,7 @@ WORDS = {
 
 
 class Cipher(InContextTask):
-    """Each letter stands for another, by a mapping of six letters that is the rule: `abca>qxfq`."""
+    """Each letter stands for another, by a mapping of six letters that is the rule: `abcd>qxfg`."""
 
     name = "cipher"
     letters, length = 6, 4
@@ -44,7 +44,7 @@ class Arithmetic(InContextTask):
     """A number of two digits, plus a hidden number, modulo another hidden one: by (3, 7), `25>0`."""
 
     name = "arithmetic"
-    moduli = range(3, 11)
+    moduli = range(3, 21)
 
     def frame(self, chance: random.Random) -> None:
         return None
@@ -64,29 +64,28 @@ class Arithmetic(InContextTask):
 
 
 class WordClasses(InContextTask):
-    """Words of two classes, which no one names, each with a label: `horse>k`, `drum>f`, `wolf>k`.
+    """Words of three classes, which no one names, each with a label: `horse>k`, `drum>f`, `rain>p`, `wolf>k`.
 
-    Held out are pairs of classes. The rule is which class has which of the two labels.
+    Held out are sets of three classes. The rule is which class has which of the three labels.
     """
 
     name = "word-classes"
-    choices = 2
+    choices = 3
 
-    def frame(self, chance: random.Random) -> tuple[str, str, str]:
-        first, second = sorted(chance.sample(sorted(WORDS), 2))
-        return first, second, "".join(sorted(some_letters(2, chance)))
+    def frame(self, chance: random.Random) -> tuple[tuple[str, ...], str]:
+        return tuple(sorted(chance.sample(sorted(WORDS), 3))), "".join(sorted(some_letters(3, chance)))
 
-    def rule(self, frame: tuple[str, str, str], chance: random.Random) -> str:
-        return "".join(chance.sample(frame[2], 2))
+    def rule(self, frame: tuple[tuple[str, ...], str], chance: random.Random) -> str:
+        return "".join(chance.sample(frame[1], 3))
 
-    def key(self, frame: tuple[str, str, str], rule: str) -> str:
-        return f"{frame[0]} {frame[1]}"
+    def key(self, frame: tuple[tuple[str, ...], str], rule: str) -> str:
+        return " ".join(frame[0])
 
-    def input(self, frame: tuple[str, str, str], chance: random.Random) -> str:
-        return chance.choice(WORDS[chance.choice(frame[:2])].split())
+    def input(self, frame: tuple[tuple[str, ...], str], chance: random.Random) -> str:
+        return chance.choice(WORDS[chance.choice(frame[0])].split())
 
-    def output(self, frame: tuple[str, str, str], rule: str, text: str) -> str:
-        return rule[0] if text in WORDS[frame[0]].split() else rule[1]
+    def output(self, frame: tuple[tuple[str, ...], str], rule: str, text: str) -> str:
+        return next(label for name, label in zip(frame[0], rule, strict=True) if text in WORDS[name].split())
 
 
 class AllOrAny(InContextTask):

@@ -48,31 +48,32 @@ class Copying(Swapping):
 
 
 class Induction(InContextTask):
-    """The last letter stood earlier in the input: the output is what stood at two distances from it there.
+    """The last letter stood earlier in the input: the output is what stood at three distances from it there.
 
-    By the rule (1, 2), `rewaxkmqt` followed by `a` gives `xk`: as in A B ... A, the next letter is B. Other rules look
-    before the letter, or further on, as in (-1, 3), which gives `wm`.
+    By the rule (1, 2, 3), `rewaxkmq` followed by `a` gives `xkm`: as in A B ... A, the next letter is B. Other rules
+    look before the letter too, as (-1, 3, -2), which gives `wme`.
     """
 
     name = "induction"
-    length = 9
+    length = 8
     distances = (-3, -2, -1, 1, 2, 3)
+    looked_at = 3
 
     def frame(self, chance: random.Random) -> None:
         return None
 
-    def rule(self, frame: None, chance: random.Random) -> tuple[int, int]:
-        return tuple(chance.sample(self.distances, 2))
+    def rule(self, frame: None, chance: random.Random) -> tuple[int, ...]:
+        return tuple(chance.sample(self.distances, self.looked_at))
 
-    def key(self, frame: None, rule: tuple[int, int]) -> str:
-        return f"{rule[0]} {rule[1]}"
+    def key(self, frame: None, rule: tuple[int, ...]) -> str:
+        return " ".join(map(str, rule))
 
     def input(self, frame: None, chance: random.Random) -> str:
         letters = some_letters(self.length, chance)
         furthest = max(self.distances)
         return letters + letters[chance.randrange(furthest, self.length - furthest)]
 
-    def output(self, frame: None, rule: tuple[int, int], text: str) -> str:
+    def output(self, frame: None, rule: tuple[int, ...], text: str) -> str:
         place = text.index(text[-1])
         return "".join(text[place + distance] for distance in rule)
 

@@ -39,21 +39,33 @@ def exact_match_by_examples(
         tasks: the name of each row's task.
 
     Returns:
-        `exact_match_<k>` for k of `SHOTS`: the share of right answers with k examples before them, the mean over the
-        tasks that have so many; and `by_task`, for each task the shares for 0, 1, 2, ... examples, as far as each row
-        goes.
+        `exact_match_<k>` for k of `SHOTS`, as far as all tasks have so many examples: the share of right answers with
+        k examples before them, the mean over the tasks; and `by_task`, for each task the shares for 0, 1, 2, ...
+        examples, each over the rows that go so far, while these are at least half of the task's.
     """
     right: dict[str, list[list[bool]]] = defaultdict(list)
     for guess, label, task in zip(predictions, labels, tasks, strict=True):
         right[task].append(answers_right(np.asarray(guess), np.asarray(label)))
-    by_task = {
-        task: [float(np.mean(column)) for column in zip(*rows, strict=False)] for task, rows in sorted(right.items())
+    by_task = {task: _shares(rows) for task, rows in sorted(right.items())}
+    longest = min(map(len, by_task.values()), default=0)
+    measures: dict[str, Any] = {
+        f"exact_match_{shots}": float(np.mean([shares[shots] for shares in by_task.values()]))
+        for shots in SHOTS
+        if shots < longest
     }
-    measures: dict[str, Any] = {}
-    for shots in SHOTS:
-        if shares := [shares[shots] for shares in by_task.values() if len(shares) > shots]:
-            measures[f"exact_match_{shots}"] = float(np.mean(shares))
     return measures | {"by_task": by_task}
+
+
+def _shares(rows: list[list[bool]]) -> list[float]:
+    """The share of right answers in each place, over the rows that have it, while these are half of all: the last
+    places of the few rows that go further would be chance."""
+    shares = []
+    for place in range(max(map(len, rows))):
+        answers = [row[place] for row in rows if len(row) > place]
+        if 2 * len(answers) < len(rows):
+            break
+        shares.append(float(np.mean(answers)))
+    return shares
 
 
 def at_a_glance(measures: dict[str, Any], shots: int = 4) -> dict[str, float]:

@@ -69,6 +69,9 @@ def draw_examples(
         seed, index: what the examples are a function of.
         number: how many.
         characters: or instead, so many that their text is at least so long.
+
+    Raises:
+        ValueError: no such task or split, or both a number and characters, or neither.
     """
     check_split(split)
     if (number is None) == (characters is None):
@@ -87,16 +90,20 @@ def draw_examples_of(
     characters: int | None = None,
     without: str | None = None,
 ) -> list[Example]:
-    """Examples of a given rule, none of them with the input `without`."""
+    """Examples of a given rule, none of them with the input `without`.
+
+    Raises:
+        RuntimeError: the task draws no other input, which is a fault of it.
+    """
     examples: list[Example] = []
     seen: set[str] = set()
     length = 0
     while length < characters if number is None else len(examples) < number:
-        for _ in range(NEW_INPUT):
-            if (text := task.input(frame, chance)) not in seen and text != without:
-                break
-        if text == without:
-            continue
+        drawn = [task.input(frame, chance)]
+        while (drawn[-1] in seen or drawn[-1] == without) and len(drawn) < NEW_INPUT:
+            drawn.append(task.input(frame, chance))
+        if (text := next((one for one in reversed(drawn) if one != without), None)) is None:
+            raise RuntimeError(f"the task {task.name} has no other input than {without!r}")
         seen.add(text)
         examples.append(Example(text, task.output(frame, rule, text)))
         length += len(examples[-1].text)
