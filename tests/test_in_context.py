@@ -33,8 +33,8 @@ KEYS = {
         ("swapping", 5, (2, 1, 0, 3), "abcd", "cbad"),  # the lectures' example
         ("swapping", 5, (2, 1, 0, 4, 3), "abcde", "cbaed"),
         ("copying", 5, (3, 0, 3, 1, 4), "abcde", "dadbe"),
-        ("induction", None, (1, 2, 3), "rewaxkmqa", "xkm"),
-        ("induction", None, (-1, 3, -2), "rewaxkmqa", "wme"),
+        ("induction", "bcekmptwxz", "bmwtcxepkz", "k", "zbm"),
+        ("induction", "bcekmptwxz", "bmwtcxepkz", "p", "kzb"),
         ("lookup", "bkmz", "7391", "kbz", "k3b7z1"),
         ("cipher", ("abcdef", "qxfghj"), "qxfghj", "abcd", "qxfg"),
         ("arithmetic", None, (3, 7), "25", "0"),

@@ -5,16 +5,16 @@ import random
 from regard.evaluation.in_context.base import InContextTask, some_letters
 
 WORDS = {
-    "animals": "horse cow goat sheep wolf bear lion tiger mouse rabbit camel otter",
-    "plants": "oak pine fern rose lily moss ivy birch maple tulip cedar daisy",
-    "food": "bread rice soup cheese butter pasta salad honey apple lemon onion cake",
-    "clothes": "shirt coat hat glove scarf shoe skirt belt sock dress jacket boot",
-    "tools": "hammer saw drill axe shovel rake knife chisel wrench ladder pliers file",
-    "body": "hand foot knee elbow ear nose mouth neck heart bone finger thumb",
-    "weather": "rain snow wind storm fog hail cloud frost sun thunder mist breeze",
-    "music": "drum flute violin piano harp trumpet cello guitar horn banjo tuba organ",
-    "vehicles": "car bus train bike ship truck boat tram plane van sled canoe",
-    "house": "roof door window wall floor stairs attic cellar hall porch kitchen ceiling",
+    "animals": "horse cow goat sheep wolf bear",
+    "plants": "oak pine fern rose lily moss",
+    "food": "bread rice soup cheese butter pasta",
+    "clothes": "shirt coat hat glove scarf shoe",
+    "tools": "hammer saw drill axe shovel rake",
+    "body": "hand foot knee elbow ear nose",
+    "weather": "rain snow wind storm fog hail",
+    "music": "drum flute violin piano harp trumpet",
+    "vehicles": "car bus train bike ship truck",
+    "house": "roof door window wall floor stairs",
 }
 
 

@@ -48,34 +48,30 @@ class Copying(Swapping):
 
 
 class Induction(InContextTask):
-    """The last letter stood earlier in the input: the output is what stood at three distances from it there.
+    """What came next the last time? Ten letters stand in a hidden circle, and the output is the three after the input.
 
-    By the rule (1, 2, 3), `rewaxkmq` followed by `a` gives `xkm`: as in A B ... A, the next letter is B. Other rules
-    look before the letter too, as (-1, 3, -2), which gives `wme`.
+    Of the circle `pkzbmwtcxe`, `k` gives `zbm`, and where `p>kzb` stands before it, its first letter is read off
+    there: as in A B ... A, the next is B ("In-context Learning and Induction Heads", Olsson et al., 2022).
     """
 
     name = "induction"
-    length = 8
-    distances = (-3, -2, -1, 1, 2, 3)
-    looked_at = 3
+    letters, following = 10, 3
 
-    def frame(self, chance: random.Random) -> None:
-        return None
+    def frame(self, chance: random.Random) -> str:
+        return "".join(sorted(some_letters(self.letters, chance)))
 
-    def rule(self, frame: None, chance: random.Random) -> tuple[int, ...]:
-        return tuple(chance.sample(self.distances, self.looked_at))
+    def rule(self, frame: str, chance: random.Random) -> str:
+        return frame[0] + "".join(chance.sample(frame[1:], len(frame) - 1))  # a circle may begin anywhere
 
-    def key(self, frame: None, rule: tuple[int, ...]) -> str:
-        return " ".join(map(str, rule))
+    def key(self, frame: str, rule: str) -> str:
+        return rule
 
-    def input(self, frame: None, chance: random.Random) -> str:
-        letters = some_letters(self.length, chance)
-        furthest = max(self.distances)
-        return letters + letters[chance.randrange(furthest, self.length - furthest)]
+    def input(self, frame: str, chance: random.Random) -> str:
+        return chance.choice(frame)
 
-    def output(self, frame: None, rule: tuple[int, ...], text: str) -> str:
-        place = text.index(text[-1])
-        return "".join(text[place + distance] for distance in rule)
+    def output(self, frame: str, rule: str, text: str) -> str:
+        place = rule.index(text)
+        return "".join(rule[(place + step) % len(rule)] for step in range(1, self.following + 1))
 
 
 class Lookup(InContextTask):
