@@ -61,8 +61,8 @@ def check_training(recipe: Recipe) -> None:
             raise RecipeError(f"training.{key}: {training[key]} is not between 0 and 2**32 - 1.")
     if not training.get("num_train_epochs", 1) > 0:
         raise RecipeError(f"training.num_train_epochs: {training['num_train_epochs']} is not a number above 0.")
-    if training.get("max_steps") == 0:
-        raise RecipeError("training.max_steps: 0 trains nothing: give at least 1, or -1 to count by epochs.")
+    if (steps := training.get("max_steps", -1)) < 1 and steps != -1:
+        raise RecipeError(f"training.max_steps: {steps} trains nothing: give at least 1, or -1 to count by epochs.")
     for key in ("learning_rate", "warmup_steps", "weight_decay", "max_grad_norm", "adam_epsilon"):
         if not training.get(key, 0) >= 0:  # nor a number that is none
             raise RecipeError(f"training.{key}: {training[key]} is not a number of at least 0.")
