@@ -95,7 +95,7 @@ def test_each_task_has_a_shipped_recipe():
         (FLAGSHIP, ["model.hidden_act=rellu"], "model.hidden_act: 'rellu' is not known: did you mean 'relu'?"),
         (FLAGSHIP, ["training.num_train_epochs=0"], "training.num_train_epochs: 0 is not a number above 0."),
         (FLAGSHIP, ["training.max_steps=0"], "training.max_steps: 0 trains nothing: give at least 1, or -1 to count"),
-        (FLAGSHIP, ["training.max_steps=-5"], "training.max_steps: -5 trains nothing: give at least 1, or -1 to count"),
+        (FLAGSHIP, ["training.max_steps=-5"], "training.max_steps: -5 trains nothing: give at least 1, or -1"),
         (FLAGSHIP, ["training.learning_rate=-1"], "training.learning_rate: -1 is not a number of at least 0."),
         (FLAGSHIP, ["training.max_grad_norm=.nan"], "training.max_grad_norm: nan is not a number of at least 0."),
         (FLAGSHIP, ["training.adam_beta2=1"], "training.adam_beta2: 1 is not a number of at least 0 and below 1."),
