@@ -22,19 +22,21 @@ class LearningCurve:
         name: of the learner.
         numbers: of examples, at least 1, rising.
         values: the metric of each seed for each number; the seeds may be more for some than for others.
+        intervals: of the mean at 95 % over what was asked, (low, high) for each number; None where none was measured.
     """
 
     name: str
     numbers: Sequence[float]
     values: Sequence[Sequence[float]]
+    intervals: Sequence[Sequence[float]] | None = None
 
     def means(self) -> np.ndarray:
         """float64 (numbers,)."""
         return np.array([np.mean(several) for several in self.values])
 
     def deviations(self) -> np.ndarray:
-        """The sample standard deviation (over n - 1), float64 (numbers,); 0 where there is one seed."""
-        return np.array([np.std(several, ddof=1) if len(several) > 1 else 0.0 for several in self.values])
+        """The sample standard deviation (over n - 1), float64 (numbers,); NaN of one seed, which has none."""
+        return np.array([np.std(several, ddof=1) if len(several) > 1 else np.nan for several in self.values])
 
 
 def plot_learning_curves(
@@ -46,7 +48,7 @@ def plot_learning_curves(
     chance: float | None = None,
 ) -> Path:
     """The mean over the seeds by the number of examples, on a logarithmic axis, with a band of one standard deviation
-    to each side and a point for each seed.
+    to each side, where there are several, and a point for each seed.
 
     Args:
         path: a .png or .svg file; it is complete or not there.

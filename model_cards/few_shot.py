@@ -6,10 +6,20 @@ from collections.abc import Sequence
 from huggingface_hub import EvalResult
 
 from regard.evaluation.few_shot.result import FewShotResult, Point, read_result
-from regard.evaluation.few_shot.table import NAMES, counts, group_table, how, large, majority_note, shown, spread
+from regard.evaluation.few_shot.table import (
+    NAMES,
+    counts,
+    group_table,
+    how,
+    large,
+    majority_note,
+    rules_note,
+    shown,
+    with_spread,
+)
 from regard.model_cards.records import Records, with_placeholder
 from regard.model_cards.tables import cell, number, table
-from regard.train.few_shot_options import items_of
+from regard.train.few_shot_options import SETTLED, items_of
 
 FILES = "few-shot-*.json"
 TYPES = {"greedy": "accuracy"}  # of metrics, where the Hub has another name
@@ -59,13 +69,14 @@ def few_shot_notes(results: Sequence[FewShotResult]) -> str:
             f"**At chance:** {', '.join(at_chance)}. With any number of shots the interval holds what guessing gives."
         )
     lines.append("How each was asked:")
-    lines.append(
-        "\n".join(
-            f"- {cell(one.task)}: {' '.join([how(one), *majority_note(one), *counts(one), *_beside(one)])}"
-            for one in results
-        )
-    )
+    lines.append("\n".join(f"- {cell(one.task)}: {_how(one)}" for one in results))
     return "\n\n".join(lines)
+
+
+def _how(result: FewShotResult) -> str:
+    """How a task was asked, and what has to be known beside its figures."""
+    told = [*majority_note(result), *rules_note(result), *counts(result), *_beside(result)]
+    return " ".join([how(result), *told])
 
 
 def few_shot_groups(results: Sequence[FewShotResult]) -> str:
@@ -102,8 +113,8 @@ def few_shot_eval_results(results: Sequence[FewShotResult], place: str) -> list[
 
 
 def _beside(result: FewShotResult) -> list[str]:
-    """What other learners come to by the number of examples, a sentence each."""
-    return [
+    """What other learners come to by the number of examples, a sentence each, and how fine-tuning was settled."""
+    lines = [
         f"{curve.name[0].upper()}{curve.name[1:]}: "
         + ", ".join(
             f"{shown(result.metric, mean)} of {n}" for n, mean in zip(curve.numbers, curve.means(), strict=True)
@@ -111,12 +122,12 @@ def _beside(result: FewShotResult) -> list[str]:
         + "."
         for curve in result.beside
     ]
+    return [*lines, SETTLED] if any(items_of(curve) is not None for curve in result.beside) else lines
 
 
 def _cell(result: FewShotResult, point: Point) -> str:
-    deviation = spread(result.metric, point.deviation)
     perplexity = "" if point.perplexity is None else f" (perplexity {large(point.perplexity)})"
-    return shown(result.metric, point.mean) + (f" ± {deviation}" if deviation else "") + perplexity
+    return with_spread(result.metric, point.mean, point.deviation) + perplexity
 
 
 def _is_at_chance(result: FewShotResult) -> bool:
@@ -141,9 +152,8 @@ def _command(result: FewShotResult, place: str) -> str:
     words += ["--calibrate"] * settings["calibrate"]
     if settings["permutations"] > 1:
         words += ["--permutations", str(settings["permutations"])]
-    for curve in result.beside:
-        items = items_of(curve)
-        words += ["--fine-tune", *(["--fine-tune-items", str(items)] if items not in (None, result.items) else [])]
+    for items in filter(None, map(items_of, result.beside)):
+        words += ["--fine-tune", *(["--fine-tune-items", str(items)] if items != result.items else [])]
     for key, value in result.overrides.items():
         words += ["--set", f"{key}={with_placeholder(value)}"]
     return shlex.join(words)

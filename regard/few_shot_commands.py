@@ -84,7 +84,7 @@ def few_shot(
     fine_tune_items: Annotated[
         int | None,
         typer.Option(
-            min=1, help="Fine-tune for so many items; by default all, or 50 where each has a hidden rule of its own."
+            min=1, help="Fine-tune for so many items; by default all, or 50 where each has examples of its own."
         ),
     ] = None,
     batch_size: Annotated[int, typer.Option(min=1, help="Prompts at once: a matter of speed.")] = 32,
@@ -149,12 +149,12 @@ def few_shot(
 
 
 def _fine_tuned(options: list[Any], items: int | None) -> Callable[..., Any]:
-    """Gives the line of fine-tuning, and puts the whole comparison into the list."""
+    """Gives the lines of fine-tuning, and puts the whole comparison into the list."""
     from regard.train.few_shot_options import fine_tune_and_score
 
     def beside(*model: Any, permutations: int, **settings: Any) -> Any:
         options.append(fine_tune_and_score(*model, items=items, **settings))
-        return options[-1].curve()
+        return options[-1].curves()
 
     return beside
 

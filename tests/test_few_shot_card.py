@@ -12,7 +12,7 @@ from regard.evaluation.learning_curves import LearningCurve
 from regard.model_cards.card import render_card
 from regard.model_cards.few_shot import few_shot_commands, few_shot_notes, few_shot_table
 from regard.model_cards.staging import stage
-from regard.train.few_shot_options import NAME
+from regard.train.few_shot_options import NAME, PROMPTED
 
 from .tiny_run import make_run
 
@@ -41,7 +41,7 @@ def run(tmp_path_factory):
     low = _point(0, 0.51, None, (0.45, 0.57))
     _result(
         "films", [low, _point(4, 0.5312, 0.0123, (0.48, 0.58), cut=3, dropped=9)], source=str(folder / "films.yaml"),
-        overrides={"data.file": str(folder / "films.tsv"), "metric": "accuracy"}, limit=1200,
+        overrides={"data.file": str(folder / "films.tsv"), "metric": "accuracy"}, limit=1200, drawn_from=5000,
     ).save(folder / "few-shot-films.json")  # fmt: skip
     groups = {"agreement": Group(600, 0.9, (0.87, 0.92), 0.5), "reflexives": Group(600, 0.6, (0.56, 0.64), 0.5)}
     settings = SETTINGS | {
@@ -65,8 +65,8 @@ def test_the_card_has_every_task_with_chance_beside_it(run):
         "| films | accuracy | 1,200 | 50.0% | 51.0% | 53.1% ± 1.2 | 48.0% to 58.0% |",
         "| pairs | accuracy | 1,200 | 50.0% | 75.0% |  | 72.0% to 78.0% |",
         "**At chance:** films. With any number of shots the interval holds what guessing gives.",
-        "- films: Accuracy over 1,200 items, drawn at random; the shots are drawn, balanced by label, by 3 seeds; "
-        "normalisation of choices: byte, calibrated. Always the most frequent label: 55.0%. At 4 shots 3 of 30 "
+        "- films: Accuracy over 1,200 items, drawn at random from 5,000; the shots are drawn, balanced by label, by 3 "
+        "seeds; normalisation of choices: byte, calibrated. Always the most frequent label: 55.0%. At 4 shots 3 of 30 "
         "prompts had no room for all: 9 shots were left out, and 3.7 were shown in the mean.",
         "| reflexives | 600 | 60.0% | 56.0% to 64.0% | 50.0% |",
         "![A few-shot task's metric by the number of examples in the prompt](few-shot-films.png)",
@@ -92,7 +92,10 @@ def test_chance_is_told_where_nothing_is_to_be_chosen():
 
 def test_the_command_asks_in_the_same_way(run):
     """At random in spite of labels, one seed that is not the first, and fine-tuning for some of the items."""
-    beside = [LearningCurve(f"{NAME} (50 items)", [1, 4], [[0.5], [0.75]])]
+    beside = [
+        LearningCurve(f"{NAME} (50 items)", [1, 4], [[0.5], [0.75]]),
+        LearningCurve(f"{PROMPTED} (50 items)", [1, 4], [[0.25], [0.5]]),
+    ]
     settings = SETTINGS | {"balanced": False, "seeds": [7]}
     point = _point(4, 0.5, None, (0.45, 0.57))
     result = _result("films", [point], settings=settings, beside=beside)
@@ -100,10 +103,33 @@ def test_the_command_asks_in_the_same_way(run):
         "regard few-shot runs/tiny --task films --shots 0 4 --seeds 7, --random --normalisation byte --calibrate "
         "--permutations 2 --fine-tune --fine-tune-items 50"
     )
-    assert "Fine-tuned on the same examples (50 items): 50.0% of 1, 75.0% of 4." in few_shot_notes([result])
-    whole = _result("films", [point], items=50, majority=None, settings=settings, beside=beside)
+    assert few_shot_notes([result]).endswith(
+        "Fine-tuned on the same examples (50 items): 50.0% of 1, 75.0% of 4. "
+        "Prompted, on the items of fine-tuning (50 items): 25.0% of 1, 50.0% of 4. "
+        "Rate and steps of fine-tuning are settled by cross-validation on up to 3 draws of as many examples, and all "
+        "seeds share them: behind fine-tuning on k examples are up to 3k labelled ones. One example takes a default."
+    )
+    whole = _result("films", [point], items=50, majority=None, settings=settings, beside=beside[:1])
     assert few_shot_commands([whole], "runs/tiny").endswith("--seeds 7, --normalisation byte --calibrate "
                                                             "--permutations 2 --fine-tune")  # fmt: skip
+
+
+def test_items_that_share_rules_are_told():
+    point = _point(4, 0.5, None, (0.3, 0.7))
+    shared = _result("swapping", [point], items=200, rules=18, majority=None)
+    note = "Items under one rule count for less in the interval where they are right or wrong together."
+    assert "- swapping: Accuracy over 200 items under 18 rules; the shots" in few_shot_notes([shared])
+    assert note in few_shot_notes([shared])
+    assert "rule" not in few_shot_notes([dataclasses.replace(shared, rules=None)])
+
+
+def test_a_result_that_says_nothing_of_rules_or_a_limit_is_read(run, tmp_path):
+    """As those from before these were counted."""
+    saved = json.loads((run / "few-shot-pairs.json").read_text())
+    for key in ("rules", "drawn_from"):
+        del saved[key]
+    (tmp_path / "few-shot-pairs.json").write_text(json.dumps(saved))
+    assert read_result(tmp_path / "few-shot-pairs.json") == read_result(run / "few-shot-pairs.json")
 
 
 def test_the_prompts_are_not_published(run, tmp_path):

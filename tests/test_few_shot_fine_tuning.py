@@ -9,14 +9,21 @@ import dataclasses
 import json
 import math
 
+import numpy as np
 import pytest
 import torch
+from tokenizers import Tokenizer, models
 from torch import nn
+from transformers import PreTrainedTokenizerFast
 
 from regard.evaluation.few_shot.items import Item
+from regard.evaluation.few_shot.measures import clusters_of, interval, wilson
+from regard.evaluation.few_shot.picture import plot_few_shot
+from regard.evaluation.few_shot.result import read_result
 from regard.evaluation.few_shot.rows import load_items
 from regard.evaluation.few_shot.run import few_shot
 from regard.evaluation.few_shot.scoring import Request, score
+from regard.evaluation.few_shot.table import table
 from regard.evaluation.few_shot.task import load_task
 from regard.modeling import (
     TransformerConfig,
@@ -26,7 +33,7 @@ from regard.modeling import (
 )
 from regard.train import few_shot_fine_tuning as fine_tuning
 from regard.train import few_shot_options
-from regard.train.few_shot_fine_tuning import DEFAULT, Learner, Schedule, folds
+from regard.train.few_shot_fine_tuning import DEFAULT, Learner, Schedule, folds, settling
 from regard.train.few_shot_options import fine_tune_and_score, items_of, options_table
 from regard.train.tensor_memory import peak_memory
 from regard.train.tokenization import train_tokenizer
@@ -61,10 +68,10 @@ def short(monkeypatch):
     monkeypatch.setattr(fine_tuning, "DRAWS", 1)
 
 
-def decoder(seed=0):
+def decoder(seed=0, tokenizer=TOKENIZER):
     torch.manual_seed(seed)
     config = TransformerDecoderConfig(
-        vocab_size=len(TOKENIZER), hidden_size=16, num_attention_heads=2, intermediate_size=32, num_hidden_layers=1,
+        vocab_size=len(tokenizer), hidden_size=16, num_attention_heads=2, intermediate_size=32, num_hidden_layers=1,
         position_embedding_type="rotary", dropout=0.1, **SIZES,
     )  # fmt: skip
     return TransformerDecoderForCausalLM(config).train()
@@ -92,6 +99,28 @@ def test_the_loss_is_what_the_scorer_measures(task, make, batch_size):
     requests = [Request(f"Say yes.\n{shot.fields['text']}:", " yes") for shot in shots]
     scores = score(model, TOKENIZER, requests)
     expected = -sum(one.log_probability for one in scores) / sum(one.tokens for one in scores)
+    assert learner._loss(learner._rows(shots)) == pytest.approx(expected, abs=1e-5)
+
+
+def test_a_choice_is_learnt_from_where_it_is_scored(tmp_path):
+    """The space at the end of the prompt merges with "a", so that "bb", which is right, is scored with it: three
+    tokens, of which two are its own."""
+    symbols = ["<s>", "</s>", *" abc:", " a"]
+    backend = Tokenizer(models.BPE({symbol: i for i, symbol in enumerate(symbols)}, [(" ", "a")]))
+    tokenizer = PreTrainedTokenizerFast(tokenizer_object=backend, bos_token="<s>", eos_token="</s>", pad_token="</s>")
+    (tmp_path / "rows.jsonl").write_text('{"text": "c"}\n{"text": "cab"}\n')
+    (tmp_path / "task.yaml").write_text(
+        'data: {file: rows.jsonl}\nquery: "{{ text }}: "\njoin: ""\nchoices: {labels: [a, bb]}\nanswer: "1"\n'
+    )
+    merges = load_task(tmp_path / "task.yaml")
+    shots, model = load_items(merges)[0], decoder(tokenizer=tokenizer).eval()
+    learner = Learner(model, tokenizer, merges)
+    rows = [row for _, row in learner._rows(shots)]
+    assert [tokenizer.convert_ids_to_tokens(row.ids[row.start :]) for row in rows] == [[" ", "b", "b"]] * 2
+    scores = score(model, tokenizer, [Request(f"{text}: ", choice) for text in ("c", "cab") for choice in ("a", "bb")])
+    right = scores[1::2]
+    assert sum(one.tokens for one in right) == 6
+    expected = -sum(one.log_probability for one in right) / 6
     assert learner._loss(learner._rows(shots)) == pytest.approx(expected, abs=1e-5)
 
 
@@ -135,22 +164,23 @@ def test_a_text_that_is_written_is_learnt_with_its_end(task):
     generated = load_task("translation-en-de")
     item = Item("0", {"en": "red", "de": "rot"}, references=("rot",))
     learner = Learner(decoder(), TOKENIZER, generated)
-    assert learner._request(item) == Request("English: red\nGerman:", " rot\n")
+    assert learner._requests(item) == ([Request("English: red\nGerman:", " rot\n")], 0)
     learner = Learner(encoder_decoder(), TOKENIZER, generated)
-    assert learner._request(item) == Request("English: red\nGerman:", " rot")
+    assert learner._requests(item) == ([Request("English: red\nGerman:", " rot")], 0)
 
 
 def test_partial_scoring_learns_the_right_sentence():
     item = Item("0", {}, choices=(" is red.", " is red."), answer=1, contexts=("The sun", "The rose"))
     learner = Learner(decoder(), TOKENIZER, load_task("winogrande"))
-    assert learner._request(item) == Request("The rose", " is red.")
+    ((_, row),) = learner._rows([item])
+    assert TOKENIZER.decode(row.ids) == TOKENIZER.decode(TOKENIZER("The rose is red.").input_ids)
 
 
-@pytest.mark.parametrize(("number", "held"), [(1, []), (2, [1, 1]), (5, [2, 3]), (16, [8, 8])])
+@pytest.mark.parametrize(("number", "held"), [(2, [1, 1]), (5, [2, 3]), (16, [8, 8])])
 def test_each_example_is_held_out_once(number, held):
     cut = list(folds(range(number)))
     assert sorted(len(part) for _, part in cut) == sorted(held)
-    assert [one for _, part in cut for one in part] == (list(range(number)) if number > 1 else [])
+    assert [one for _, part in cut for one in part] == list(range(number))
     assert all(sorted([*learnt, *part]) == list(range(number)) for learnt, part in cut)
 
 
@@ -159,7 +189,9 @@ def test_the_schedule_is_the_best_on_what_is_held_out(task, short):
     shots = load_items(task)[0][:4]
     learner = Learner(decoder(), TOKENIZER, task)
     assert learner.settle([shots]) == Schedule(1e-2, 8)
-    assert learner.settle([shots[:1], shots[1:2]]) == DEFAULT
+    assert learner.settle([shots[:1], shots[1:2]]) == DEFAULT  # one example cannot be cut
+    assert settling([shots[:1], shots[1:2]]) == []
+    assert settling([shots[:2], shots[1:3], shots[2:]]) == [shots[:2]]  # `short` has one draw
 
 
 def test_a_schedule_that_diverges_is_never_the_best(task, monkeypatch):
@@ -185,18 +217,26 @@ def test_both_ways_stand_beside_each_other(task, tmp_path, short):
     # After 8 fast steps that all say yes, and untrained: the labels have been learnt from four examples.
     assert result.points[-1].fine_tuning.values == [1.0, 1.0]
     assert len(result.predictions) == 2 * 2 * len(data[0])
-    curve = result.curve()
+    (curve,) = result.curves()
     assert (curve.name, curve.numbers) == ("fine-tuned on the same examples (16 items)", [2, 4])
     assert curve.values == [point.fine_tuning.values for point in result.points]
+    for point, by_prompt in zip(result.points, prompted.points, strict=True):
+        assert point.prompting.interval == by_prompt.interval
+    assert result.points[-1].fine_tuning.interval == wilson(1.0, 16)
+    assert curve.intervals == [list(point.fine_tuning.interval) for point in result.points]
     saved = json.loads(result.save(tmp_path / "options.json").read_text())
     assert saved["points"][1]["schedule"] == {"learning_rate": 1e-2, "steps": 8}
+    assert (saved["points"][1]["settling_draws"], saved["points"][1]["settling_examples"]) == (1, 4)
+    assert (saved["items"], saved["drawn_from"], saved["rules"]) == (16, None, None)
     text = options_table(result)
     assert items_of(curve) == 16
     assert items_of(dataclasses.replace(curve, name="another")) is None
     assert "\n\nBLEU over 16 items" in options_table(dataclasses.replace(result, metric="bleu"))
     assert "## always-yes, tiny: fine-tuning or prompting" in text
-    assert "| 4 | 100.0% ± 0.0 |" in text
-    assert "| rate 0.01, 8 steps, in " in text
+    assert "| 4 | 100.0% ± 0.0 | 80.6% to 100.0% |" in text
+    assert "| rate 0.01, 8 steps, on 1 draw with 4 examples, in " in text
+    assert "by cross-validation on up to 3 draws of as many examples, and all seeds share them: behind" in text
+    assert "are up to 3k labelled ones. One example takes a default." in text
 
 
 def test_no_item_is_among_the_examples_that_its_copy_learnt(task, monkeypatch):
@@ -221,10 +261,42 @@ def test_no_item_is_among_the_examples_that_its_copy_learnt(task, monkeypatch):
 def test_items_with_rules_of_their_own_have_copies_of_their_own(short):
     swapping = load_task("swapping", ["data.number=6"])
     result = fine_tune_and_score(decoder(), TOKENIZER, swapping, shots=(1, 2), seeds=1, items=3)
-    assert result.items == 3
+    assert (result.items, result.drawn_from, result.rules) == (3, 6, None)
     assert [point.copies for point in result.points] == [3.0, 3.0]
     assert result.points[0].schedule == DEFAULT
     assert {one["item"] for one in result.predictions} == {f"swapping-test-0-{place}" for place in (0, 2, 4)}
+
+
+def test_both_ways_are_drawn_on_the_same_items_where_some_are_left_out(short, tmp_path):
+    """Four of twelve items under two rules: the prompted line of all is no match for the fine-tuned one of four."""
+    swapping = load_task("swapping", ["data.number=12"])
+    items, pool = load_items(swapping)
+    items = [dataclasses.replace(item, rule="ab"[place % 2]) for place, item in enumerate(items)]
+    settings = {"shots": (1, 2), "seeds": 1, "data": (items, pool), "name": "tiny"}
+    options = fine_tune_and_score(decoder(), TOKENIZER, swapping, items=5, **settings)
+    tuned, prompted = options.curves()
+    asked = [items[place] for place in (0, 2, 4, 7, 9)]
+    alone = few_shot(decoder(), TOKENIZER, swapping, **settings | {"data": (asked, pool)})
+    assert (options.rules, alone.rules, clusters_of(asked).tolist()) == (2, 2, [0, 0, 0, 1, 1])
+    assert prompted.name == "prompted, on the items of fine-tuning (5 items)"
+    assert (prompted.values, prompted.intervals) == (
+        [point.by_seed for point in alone.points],
+        [list(point.interval) for point in alone.points],
+    )
+    for number, low_high in zip((1, 2), tuned.intervals, strict=True):
+        correct = [one["correct"] for one in options.predictions if one["shots"] == number]
+        run = np.stack([np.array(correct, dtype=float), np.ones(5)], axis=1)
+        assert tuple(low_high) == interval("accuracy", [run], clusters_of(asked))
+    text = options_table(options)
+    assert "Accuracy over 5 items under 2 rules, of 12, and 1 seed, both ways with the same examples" in text
+    assert "±" not in text
+    result = few_shot(decoder(), TOKENIZER, swapping, **settings)
+    result = dataclasses.replace(result, beside=[tuned, prompted])
+    assert "±" not in table(result)  # one seed
+    drawn = plot_few_shot(result, tmp_path / "a.svg").read_text()
+    for text in (tuned.name, prompted.name, "tiny, prompted (12 items under 2 rules; bars: 95 % over the items)"):
+        assert f"<!-- {text} -->" in drawn
+    assert read_result(result.save(tmp_path / "r.json")).beside == result.beside
 
 
 @pytest.mark.parametrize(
@@ -277,8 +349,10 @@ def test_the_command_draws_the_line_and_prints_the_table(task, tmp_path, short):
     assert "## always-yes, tiny: fine-tuning or prompting" in result.output
     saved = json.loads((folder / "few-shot-always-yes.json").read_text())
     compared = json.loads((folder / "fine-tuning-always-yes.json").read_text())
-    (curve,) = saved["beside"]
-    assert (curve["name"], curve["numbers"]) == ("fine-tuned on the same examples (5 items)", [2])
-    assert curve["values"] == [compared["points"][0]["fine_tuning"]["values"]]
+    tuned, prompted = saved["beside"]
+    assert (tuned["name"], tuned["numbers"]) == ("fine-tuned on the same examples (5 items)", [2])
+    for curve, option in ((tuned, "fine_tuning"), (prompted, "prompting")):
+        assert curve["values"] == [compared["points"][0][option]["values"]]
+        assert curve["intervals"] == [compared["points"][0][option]["interval"]]
     with pytest.raises(ValueError, match="--fine-tune-items goes with --fine-tune"):
         CliRunner().invoke(app, [*call, "--fine-tune-items", "5"], catch_exceptions=False)

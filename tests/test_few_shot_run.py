@@ -11,6 +11,7 @@ from transformers import GPT2Config, GPT2LMHeadModel
 from typer.testing import CliRunner
 
 from regard.evaluation.few_shot.items import Item
+from regard.evaluation.few_shot.measures import wilson
 from regard.evaluation.few_shot.picture import plot_few_shot
 from regard.evaluation.few_shot.prompts import ModelRoom
 from regard.evaluation.few_shot.report import run_few_shot
@@ -228,6 +229,25 @@ def test_items_with_a_rule_of_their_own_draw_from_their_own_examples():
         _run(task, items, [], Stub(lambda *_: 0.0), shots=[4])
 
 
+def test_items_that_share_a_rule_count_for_less_in_the_interval():
+    """Ten items under two rules. The model always says "x", so that it gets all of one right and none of the other: no
+    more is known than of two items."""
+    task = Task("t", Data(builtin="in-context"), "{{ x }}>", join="", metric="accuracy")
+    items = [Item(f"{i}", {"x": f"{i}"}, ("x", "y"), i % 2, rule="ab"[i % 2], group="all") for i in range(10)]
+    result = _run(task, items, [], Stub(lambda _, choice: -1.0 if choice == "x" else -2.0), shots=[0])
+    point = result.point(0)
+    assert (result.rules, result.summary()["rules"], point.mean) == (2, 2, 0.5)
+    assert point.interval == point.groups["all"].interval == wilson(0.5, 2)
+    text = table(result)
+    assert "Accuracy over 10 items under 2 rules; normalisation" in text
+    assert "Items under one rule count for less in the interval where they are right or wrong together." in text
+    alone = [dataclasses.replace(item, rule=f"{i}") for i, item in enumerate(items)]
+    result = _run(task, alone, [], Stub(lambda _, choice: -1.0 if choice == "x" else -2.0), shots=[0])
+    assert (result.rules, result.point(0).interval) == (None, wilson(0.5, 10))
+    assert "Accuracy over 10 items; normalisation" in table(result)
+    assert "rule" not in table(result)
+
+
 def test_free_answers_are_compared_without_white_space_around_them():
     task = Task(
         "t", Data(file="x"), "Q: {{ q }}\nA:", answer=["{{ a }}", "{{ b }}"], generation=Generation(["\n"]),
@@ -335,6 +355,22 @@ def test_what_items_share_is_counted_once(run, monkeypatch):
     assert (calls, room.tokens.cache_info().misses) == ([], 7)
 
 
+@pytest.mark.parametrize(
+    ("limit", "drawn_from", "how"),
+    [
+        (None, None, "Accuracy over 24 items; "),
+        (24, None, "Accuracy over 24 items; "),
+        (25, None, "Accuracy over 24 items; "),
+        (23, 24, "Accuracy over 23 items, drawn at random from 24; "),
+    ],
+)
+def test_items_are_drawn_where_the_limit_leaves_some_out(run, limit, drawn_from, how):
+    folder, model, tokenizer = run
+    result = few_shot(model, tokenizer, folder / "films.yaml", shots=[0], limit=limit)
+    assert (result.limit, result.drawn_from) == (limit, drawn_from)
+    assert how in table(result)
+
+
 def test_an_encoder_decoder_reads_the_shots_and_writes_the_answer(run):
     """The same prompts; white space between prompt and choice is neither's, since the decoder begins a text."""
     folder, _, tokenizer = run
@@ -418,6 +454,7 @@ def test_what_cannot_be_is_refused_before_the_model_is_read(run, monkeypatch):
         "normalisation: 'chars' is not known": ("tiny", "films.yaml", {"normalisation": "chars"}),
         "seeds=.0, 0. must be at least one, and no seed twice": ("tiny", "films.yaml", {"seeds": [0, 0]}),
         "There is no folder './none'": ("./none", "films.yaml", {}),
+        "limit=0 must be at least 1": ("tiny", "films.yaml", {"limit": 0}),
         "--output: '.*films.tsv' is a file": ("tiny", "films.yaml", {"output": folder / "films.tsv" / "below"}),
         "balanced: the task 'films' has no labels": (
             "tiny", "films.yaml", {"balanced": True, "overrides": ["choices={templates: [x, y]}"]}
@@ -436,6 +473,25 @@ def test_a_model_that_is_no_language_model_is_refused(tmp_path, run):
     config.save_pretrained(tmp_path)
     with pytest.raises(ValueError, match="is a TransformerEncoderForMaskedLM: few-shot prompting takes a causal"):
         run_few_shot(str(tmp_path), str(folder / "films.yaml"))
+
+
+@pytest.mark.filterwarnings("error")
+def test_one_seed_has_no_deviation(run, tmp_path, monkeypatch):
+    folder, model, tokenizer = run
+    result = few_shot(model, tokenizer, folder / "films.yaml", shots=[0, 1, 2], seeds=1, limit=5)
+    result.beside.append(LearningCurve("another", [1, 2], [[0.5], [0.75]], [[0.25, 0.75], [0.5, 0.9]]))
+    assert "±" not in table(result)
+    assert "| 75.0% |" in table(result)
+    seen = {}
+    monkeypatch.setattr(
+        "regard.evaluation.few_shot.picture.save_figure", lambda figure, path: seen.setdefault("axes", figure.axes[0])
+    )
+    plot_few_shot(result, tmp_path / "a.svg")
+    own, bars, other, other_bars = seen["axes"].collections
+    assert not own.get_paths()
+    assert not other.get_paths()
+    assert [path.vertices[:, 1].tolist() for path in bars.get_paths()] == [list(p.interval) for p in result.points]
+    assert [path.vertices[:, 1].tolist() for path in other_bars.get_paths()] == [[0.25, 0.75], [0.5, 0.9]]
 
 
 def test_the_picture_is_whole_and_the_same_each_time(run, tmp_path):

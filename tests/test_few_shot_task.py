@@ -2,11 +2,13 @@
 
 import json
 import logging
+from types import SimpleNamespace
 
 import pytest
 
-from regard.evaluation.few_shot.items import Item
-from regard.evaluation.few_shot.rows import load_items, source_of
+from regard.evaluation.few_shot import items as few_shot_items
+from regard.evaluation.few_shot.items import Item, builtin_items
+from regard.evaluation.few_shot.rows import check_limit, limited, load_items, source_of
 from regard.evaluation.few_shot.task import list_tasks, load_task
 from regard.evaluation.few_shot.templates import content_free_query, example_of, item_of, queries_of
 
@@ -51,12 +53,16 @@ def test_data_lie_where_the_command_runs_or_beside_the_task(folder, monkeypatch,
 
 
 def test_a_limit_draws_the_same_items_each_time(folder):
-    items, pool = load_items(_task(folder, TASK, "data.file=shown.jsonl"), limit=3)
-    assert [one.id for one in items] == [
-        one.id for one in load_items(load_task("task.yaml", ["data.file=shown.jsonl"]), 3)[0]
-    ]
+    every, pool = load_items(_task(folder, TASK, "data.file=shown.jsonl"))
+    items = limited(every, 3)
+    again, _ = load_items(load_task("task.yaml", ["data.file=shown.jsonl"]))
+    assert [one.id for one in items] == [one.id for one in limited(again, 3)]
     assert len({one.id for one in items}) == 3
+    assert [one for one in every if one in items] == items  # in their order
     assert len(pool) == 6  # shots may be any other
+    assert limited(every, None) == limited(every, 6) == limited(every, 7) == every
+    with pytest.raises(ValueError, match="limit=0 must be at least 1"):
+        check_limit(0)
 
 
 def test_a_file_takes_the_place_of_the_hubs_data_set(folder, caplog):
@@ -162,7 +168,7 @@ def test_an_empty_query_compares_whole_texts(folder):
 def test_the_items_of_a_generator_keep_their_parts(folder):
     task = _task(folder, "data: {builtin: minimal-pairs}\nquery: ''")
     shot = Item("s", {"x": "ab"}, ("ba", "ab"), 0)
-    given = Item("i", {"x": "cd"}, ("dc", "cd"), 0, (), (), "swap", (shot,))
+    given = Item("i", {"x": "cd"}, ("dc", "cd"), 0, (), (), "swap", (shot,), "10")
     assert item_of(task, given.fields, 0, given) == given
     letters = _task(folder, "data: {builtin: minimal-pairs}\nquery: '{{ x }}>'\njoin: ''\nseparator: \"\\n\"")
     assert example_of(letters, shot) == "ab>ba"
@@ -236,12 +242,38 @@ BROKEN_DATA = {
     [
         ("{phenomenon: agreement}", "the generator 'minimal-pairs' does not take .*unexpected keyword argument"),
         ("{phenomena: [agrement]}", "phenomena: there is no 'agrement': did you mean 'agreement'"),
-        ("{phenomena: 3}", "the generator 'minimal-pairs' does not take {'phenomena': 3}"),
+        ("{phenomena: 3}", "phenomena=3 must be a list of names: agreement, "),
+        ("{phenomena: [3]}", r"phenomena=\[3\] must be a list of names: agreement, "),
     ],
 )
 def test_options_that_a_generator_does_not_take_are_refused(options, message):
     with pytest.raises(ValueError, match=message):
         load_items(load_task("minimal-pairs", [f"data.options={options}"]))
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({}, r"the generator 'in-context' does not take {} \(missing a required argument: 'task'\)"),
+        ({"task": "swapping", "pol": 3}, "does not take .*unexpected keyword argument 'pol'"),
+        ({"task": 3}, "task=3 must be the name of an in-context task: swapping, "),
+        ({"task": "swapping", "pool": "3"}, "pool='3' is not a whole number"),
+        ({"task": "swapping", "seed": 3}, "does not take .*multiple values for argument 'seed'"),
+    ],
+)
+def test_options_of_in_context_tasks_are_checked(options, message):
+    with pytest.raises(ValueError, match=message):
+        builtin_items("in-context", 2, 0, **options)
+
+
+def test_a_fault_of_a_generator_is_not_laid_to_its_options(monkeypatch):
+    def broken(number, seed):
+        return len(number)
+
+    monkeypatch.setattr(few_shot_items, "BUILTIN", {"broken": ("a.module", "broken")})
+    monkeypatch.setattr(few_shot_items, "import_module", lambda name: SimpleNamespace(broken=broken))
+    with pytest.raises(TypeError, match="has no len"):
+        builtin_items("broken", 2)
 
 
 def test_a_single_phenomenon_needs_no_list():

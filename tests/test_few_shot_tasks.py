@@ -272,7 +272,7 @@ def test_generated_minimal_pairs_are_their_own_task():
 
 @pytest.mark.parametrize("name", SYNTHETIC)
 def test_a_synthetic_task_asks_in_the_form_that_the_models_are_trained_on(name):
-    from regard.evaluation.in_context.items import items as make
+    from regard.evaluation.in_context import items as make
 
     task = load_task(name, ["data.number=3"])
     items, _ = load_items(task)
@@ -281,11 +281,19 @@ def test_a_synthetic_task_asks_in_the_form_that_the_models_are_trained_on(name):
         read, right = item.fields["input"], item.fields["output"]
         assert queries_of(task, item) == (f"{read}>",)
         assert completions_of(task, item)[item.answer] == right
+        assert item.rule is not None
         assert [example_of(task, one) for one in item.pool[:2]] == [
             f"{one.fields['input']}>{one.fields['output']}" for one in item.pool[:2]
         ]
         assert len({len(choice) for choice in item.choices}) == 1  # none is the beginning of another
     assert task.separator == "\n"
+
+
+def test_the_module_of_the_items_is_not_hidden_by_its_function():
+    from regard.evaluation.in_context import items, questions
+
+    assert questions.items is items
+    assert questions.__name__ == "regard.evaluation.in_context.questions"
 
 
 def test_every_task_has_a_test_here_and_says_what_each_key_is():

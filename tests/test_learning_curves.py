@@ -175,7 +175,9 @@ def test_means_and_deviations_of_a_curve():
     values = [[0.1, 0.4, 0.25], [0.5]]
     curve = LearningCurve("a", [8, 16], values)
     assert curve.means().tolist() == pytest.approx([np.mean(values[0]), 0.5])
-    assert curve.deviations().tolist() == pytest.approx([np.std(values[0], ddof=1), 0.0])
+    first, second = curve.deviations()
+    assert first == pytest.approx(np.std(values[0], ddof=1))
+    assert np.isnan(second)  # one seed deviates from nothing
 
 
 def test_the_axis_is_logarithmic_and_the_band_is_one_deviation(tmp_path, monkeypatch):
@@ -194,6 +196,23 @@ def test_the_axis_is_logarithmic_and_the_band_is_one_deviation(tmp_path, monkeyp
         mean, deviation = np.mean(values), np.std(values, ddof=1)
         assert (edges.min(), edges.max()) == pytest.approx((mean - deviation, mean + deviation))
     assert axes.lines[-1].get_ydata()[0] == 0.5
+
+
+@pytest.mark.filterwarnings("error")
+def test_a_number_with_one_seed_has_no_band(tmp_path, monkeypatch):
+    seen = {}
+    monkeypatch.setattr(
+        "regard.evaluation.learning_curves.save_figure", lambda figure, path: seen.setdefault("axes", figure.axes[0])
+    )
+    several = LearningCurve("a", [2, 4, 8], [[0.1, 0.3], [0.2, 0.4], [0.5]])
+    single = LearningCurve("b", [2, 4], [[1], [1]])
+    plot_learning_curves([several, single], tmp_path / "a.png", metric="accuracy")
+    band, none = seen["axes"].collections
+    assert {x for path in band.get_paths() for x, _ in path.vertices} == {2, 4}
+    assert not none.get_paths()
+    for format in ("png", "svg"):
+        monkeypatch.undo()
+        plot_learning_curves([several, single], tmp_path / f"a.{format}", metric="accuracy")
 
 
 def test_labels_of_the_axis_do_not_cover_one_another(tmp_path, monkeypatch):

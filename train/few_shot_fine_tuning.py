@@ -4,15 +4,17 @@ The model stays what it is, a language model: of each example, its query is read
 
     loss = Σ -log P(completion | description + query) / tokens of the completions
 
-with the tokens that the scorer scores, so that what is learnt is what is measured. A step is of all examples, by AdamW
-without weight decay or warm-up, and nothing is dropped out: the same examples give the same weights.
+with the tokens that the scorer scores, in which the other choices have a say (`evaluation.few_shot.joining`), so that
+what is learnt is what is measured. A step is of all examples, by AdamW without weight decay or warm-up, and
+nothing is dropped out: the same examples give the same weights.
 
 How fast and how long is settled by cross-validation among the examples themselves, without what is asked ("True
 Few-Shot Learning with Language Models", Perez et al., 2021). Of up to `DRAWS` draws of as many examples each is cut
 into `FOLDS` parts, and each part is held out once; the learning rate and number of steps with the lowest loss on what
-is held out, over all draws, is taken for all of them. One example cannot be cut: it takes `DEFAULT`. Where a task
-draws its examples from the items that are asked, for want of others, those few have a part in this choice of two
-numbers; what a copy learns never holds the item that it is asked.
+is held out, over all draws, is taken for all of them. So these two numbers rest on up to `DRAWS` times the examples
+that a copy learns. One example cannot be cut: it takes `DEFAULT`. Where a task draws its examples from the items that
+are asked, for want of others, those few have a part in this choice of two numbers; what a copy learns never holds the
+item that it is asked.
 """
 
 import copy
@@ -28,7 +30,7 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from regard.evaluation.few_shot.items import Item
 from regard.evaluation.few_shot.joining import Request, Row, join, join_apart, template
-from regard.evaluation.few_shot.prompts import completions_of
+from regard.evaluation.few_shot.prompts import Prompt, completions_of
 from regard.evaluation.few_shot.scoring import pad_of
 from regard.evaluation.few_shot.task import Task
 from regard.evaluation.few_shot.templates import queries_of
@@ -36,7 +38,7 @@ from regard.evaluation.few_shot.templates import queries_of
 RATES = (1e-5, 1e-4, 1e-3)
 STEPS = (1, 2, 4, 8, 16)
 FOLDS = 2
-DRAWS = 3  # that the schedule is settled on
+DRAWS = 3  # that a schedule is settled on, at most
 MAX_GRAD_NORM = 1.0
 
 
@@ -79,10 +81,10 @@ class Learner:
         """The schedule with the lowest loss on examples that are held out.
 
         Args:
-            draws: sets of as many examples each.
+            draws: sets of as many examples each, of which `settling` says the ones that count.
         """
         losses: dict[Schedule, float] = defaultdict(float)
-        for shots in draws[:DRAWS]:
+        for shots in settling(draws):
             rows = self._rows(shots)
             for learnt, held in folds(rows):
                 for rate in RATES:
@@ -130,9 +132,16 @@ class Learner:
 
     def _rows(self, shots: Sequence[Item]) -> list[tuple[Any, Row]]:
         """What is read of each example, and what is learnt; an encoder-decoder reads its prompt apart."""
-        requests = [self._request(shot) for shot in shots]
+        requests: list[Request] = []
+        right: list[int] = []
+        for shot in shots:
+            several, place = self._requests(shot)
+            right.append(len(requests) + place)
+            requests += several
         if not self.model.config.is_encoder_decoder:
-            return [(None, row) for row in join(self.model, self.tokenizer, requests)]
+            rows = join(self.model, self.tokenizer, requests)
+            return [(None, rows[place]) for place in right]
+        requests = [requests[place] for place in right]
         sources, rows = join_apart(self.model, self.tokenizer, requests)
         if self.task.writes:  # it has to learn where to end, too
             texts = [request.choice.strip() for request in requests]
@@ -141,22 +150,27 @@ class Learner:
             rows = [Row((*row.ids, *end), row.start) for row in rows]
         return list(zip(sources, rows, strict=True))
 
-    def _request(self, shot: Item) -> Request:
-        """The prompt of an example without shots, and its right completion; a text that is written, with its end."""
+    def _requests(self, shot: Item) -> tuple[list[Request], int]:
+        """The prompt of an example without shots with each completion, as the scorer asks them, and the place of the
+        right one; of a text that is written the right one alone, with its end."""
         task, queries = self.task, queries_of(self.task, shot)
-        query = queries[shot.answer if len(queries) > 1 else 0]
         if not task.writes:
-            return Request(task.description + query, completions_of(task, shot)[shot.answer])
+            prompt = Prompt(task.description, queries, completions_of(task, shot), ())
+            return [Request(*pair) for pair in prompt.pairs()], shot.answer
         end = "" if self.model.config.is_encoder_decoder else (task.generation.stop or [""])[0]
-        return Request(task.description + query, task.join + shot.references[0] + end)
+        return [Request(task.description + queries[0], task.join + shot.references[0] + end)], 0
+
+
+def settling(draws: Sequence[Sequence[Item]]) -> list[Sequence[Item]]:
+    """The draws that a schedule is settled on: none of single examples, which cannot be cut."""
+    return [shots for shots in draws if len(shots) >= FOLDS][:DRAWS]
 
 
 def folds(rows: Sequence[Any]) -> Iterator[tuple[list[Any], list[Any]]]:
-    """What is learnt and what is held out, each once, in `FOLDS` parts; neighbours stay together, since examples
-    that are drawn label by label would else leave a label out. Nothing for a single one."""
-    parts = FOLDS if len(rows) >= FOLDS else 0
-    for part in range(parts):
-        start, end = (round(len(rows) * edge / parts) for edge in (part, part + 1))
+    """What is learnt and what is held out, each once, in `FOLDS` parts, of at least as many rows; neighbours stay
+    together, since examples that are drawn label by label would else leave a label out."""
+    for part in range(FOLDS):
+        start, end = (round(len(rows) * edge / FOLDS) for edge in (part, part + 1))
         yield [*rows[:start], *rows[end:]], list(rows[start:end])
 
 

@@ -1,8 +1,8 @@
 """Two ways to use the same k examples, beside each other: fine-tuning on them (Option A), or showing them (Option B).
 
 Both answer the same items with the same scorer. Fine-tuned, a fresh copy of the model learns the examples and is asked
-without any; prompted, the model stays as it is and reads them each time. Where the items have hidden rules of their
-own, each item is a task of its own: a copy learns from its examples and answers this item alone.
+without any; prompted, the model stays as it is and reads them each time. Where the items have hidden rules and bring
+examples of them, each item is a task of its own: a copy learns from its examples and answers this item alone.
 """
 
 import dataclasses
@@ -17,20 +17,26 @@ from typing import Any
 import numpy as np
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-from regard.evaluation.few_shot.items import Item
-from regard.evaluation.few_shot.measures import statistics, value
+from regard.evaluation.few_shot.items import Item, rules_of
+from regard.evaluation.few_shot.measures import clusters_of, interval, statistics, value
 from regard.evaluation.few_shot.rows import load_items
 from regard.evaluation.few_shot.run import ModelReader, Settings, ask, draw, settings_of
-from regard.evaluation.few_shot.table import NAMES, shown, spread
+from regard.evaluation.few_shot.table import NAMES, number_of_items, shown, with_spread
 from regard.evaluation.few_shot.task import Task
 from regard.evaluation.few_shot.templates import Texts
 from regard.evaluation.files import json_text, replacing
 from regard.evaluation.learning_curves import LearningCurve
-from regard.train.few_shot_fine_tuning import Learner, Schedule
+from regard.train.few_shot_fine_tuning import DRAWS, Learner, Schedule, settling
 from regard.train.tensor_memory import peak_memory
 
 NAME = "fine-tuned on the same examples"
-ITEMS = 50  # that are fine-tuned for, where each has a rule of its own
+PROMPTED = "prompted, on the items of fine-tuning"
+ITEMS = 50  # that are fine-tuned for, where each has examples of its own
+SETTLED = (
+    f"Rate and steps of fine-tuning are settled by cross-validation on up to {DRAWS} draws of as many examples, and "
+    f"all seeds share them: behind fine-tuning on k examples are up to {DRAWS}k labelled ones. One example takes a "
+    "default."
+)
 FORMAT = "regard-few-shot-options-1"
 
 Records = list[dict[str, Any]]
@@ -42,11 +48,13 @@ class Option:
 
     Attributes:
         values: the metric of each seed.
+        interval: of their mean, at 95 % over the items, as `measures.interval` takes it.
         seconds: of a seed, the mean: learning from the examples, if that is done, and answering all items.
         memory: bytes at once, at most, as `peak_memory` counts them.
     """
 
     values: list[float]
+    interval: tuple[float, float]
     seconds: float
     memory: int
 
@@ -65,7 +73,9 @@ class OptionsPoint:
     """Both ways with so many examples.
 
     Attributes:
-        schedule: how the copies were fine-tuned, as it was settled on examples alone.
+        schedule: how the copies of all seeds were fine-tuned, as it was settled on examples alone.
+        settling_draws: on how many sets of so many examples; 0 where one example takes the default.
+        settling_examples: the labelled examples in them, each counted once.
         settling_seconds: what that took, once for all seeds; in no option's seconds.
         copies: how many were fine-tuned for a seed, the mean.
     """
@@ -74,26 +84,48 @@ class OptionsPoint:
     prompting: Option
     fine_tuning: Option
     schedule: Schedule
+    settling_draws: int
+    settling_examples: int
     settling_seconds: float
     copies: float
 
 
 @dataclass(frozen=True)
 class OptionsResult:
-    """A task's comparison. predictions: one for each item, seed and number of examples, of the fine-tuned copies."""
+    """A task's comparison.
+
+    Attributes:
+        items: that both ways answered.
+        drawn_from: how many there were, where some were left out; None where all were asked.
+        rules: how many hidden rules the items follow, where some share one; None where each stands alone.
+        predictions: one for each item, seed and number of examples, of the fine-tuned copies.
+    """
 
     task: str
     metric: str
     model: str
     items: int
+    drawn_from: int | None
+    rules: int | None
     seeds: list[int]
     points: list[OptionsPoint]
     predictions: Records = field(default_factory=list)
 
-    def curve(self) -> LearningCurve:
-        """Fine-tuning by the number of examples, for the picture of few-shot prompting."""
-        name = f"{NAME} ({self.items:,} items)"
-        return LearningCurve(name, [p.shots for p in self.points], [p.fine_tuning.values for p in self.points])
+    def curves(self) -> list[LearningCurve]:
+        """By the number of examples, for the picture of few-shot prompting: fine-tuning and, where it left items out,
+        prompting on those that both answered, since the picture's own line is that of all."""
+        curves = [self._curve(NAME, [point.fine_tuning for point in self.points])]
+        if self.drawn_from is not None:
+            curves.append(self._curve(PROMPTED, [point.prompting for point in self.points]))
+        return curves
+
+    def _curve(self, name: str, options: Sequence[Option]) -> LearningCurve:
+        return LearningCurve(
+            f"{name} ({self.items:,} items)",
+            [point.shots for point in self.points],
+            [option.values for option in options],
+            [list(option.interval) for option in options],
+        )
 
     def save(self, path: str | Path) -> Path:
         """Writes JSON; the file is complete or not there."""
@@ -124,7 +156,7 @@ def fine_tune_and_score(
         model: a causal language model or an encoder-decoder; it is not changed.
         shots: numbers of examples, by default those of `few_shot`; 0 is left out, since nothing is learnt from it.
         seeds, balanced, normalisation, calibrate, batch_size, name, data, show: as `few_shot` takes them.
-        items: so many of them, evenly over the list; by default all, or `ITEMS` where each has a rule of its own.
+        items: so many of them, evenly over the list; by default all, or `ITEMS` where each has examples of its own.
 
     Raises:
         ValueError: as `few_shot` does; no number of examples above 0; less than one item.
@@ -150,6 +182,8 @@ def fine_tune_and_score(
         metric=task.metric,
         model=name or type(model).__name__,
         items=len(asked),
+        drawn_from=len(every) if len(asked) < len(every) else None,
+        rules=rules_of(asked),
         seeds=list(settings.seeds),
         points=points,
         predictions=both.predictions,
@@ -170,6 +204,7 @@ class _Both:
         batch_size: int,
     ) -> None:
         self.task, self.items, self.pool, self.settings = task, items, pool, settings
+        self.clusters = clusters_of(items)
         self.learner = Learner(model, tokenizer, task, batch_size)
         self.prompted = ModelReader(model, tokenizer, task, batch_size)
         self.tuned = ModelReader(self.learner.model, tokenizer, task, batch_size)
@@ -183,17 +218,20 @@ class _Both:
         draws = _draws(list(groups.values()))
         start = time.perf_counter()
         schedule = self.learner.settle(draws)
-        settled = time.perf_counter() - start
+        seconds = time.perf_counter() - start
+        settled = settling(draws)
         few = dataclasses.replace(schedule, steps=min(schedule.steps, 2))  # the second has all that later ones have
         learning = peak_memory(self.learner.model, lambda: self.learner.learn(draws[0], few))
         tuned = [self._fine_tuned(number, seed, groups[seed], schedule) for seed in self.settings.seeds]
         shown = [self._shown(number, seed) for seed in self.settings.seeds]
         return OptionsPoint(
             shots=number,
-            prompting=_option(shown, peak_memory(self.learner.first, lambda: self._ask_some(number))),
-            fine_tuning=_option(tuned, max(learning, peak_memory(self.learner.model, lambda: self._ask_some(0)))),
+            prompting=self._option(shown, peak_memory(self.learner.first, lambda: self._ask_some(number))),
+            fine_tuning=self._option(tuned, max(learning, peak_memory(self.learner.model, lambda: self._ask_some(0)))),
             schedule=schedule,
-            settling_seconds=settled,
+            settling_draws=len(settled),
+            settling_examples=len({shot.id for shots in settled for shot in shots}),
+            settling_seconds=seconds,
             copies=float(np.mean([len(several) for several in groups.values()])),
         )
 
@@ -208,8 +246,8 @@ class _Both:
 
     def _fine_tuned(
         self, number: int, seed: int, groups: list[tuple[tuple[Item, ...], list[int]]], schedule: Schedule
-    ) -> tuple[float, float]:
-        """The metric of a seed, and its seconds."""
+    ) -> tuple[np.ndarray, float]:
+        """The statistics of a seed, and its seconds."""
         start = time.perf_counter()
         records: Records = [{}] * len(self.items)
         for shots, places in groups:
@@ -221,13 +259,14 @@ class _Both:
         for record in records:
             kept = {name: record[name] for name in ("item", "prediction", "correct")}
             self.predictions.append({"shots": number, "seed": seed} | kept)
-        return self._value(records), seconds
+        return statistics(self.task, records), seconds
 
-    def _shown(self, number: int, seed: int) -> tuple[float, float]:
+    def _shown(self, number: int, seed: int) -> tuple[np.ndarray, float]:
+        """The same of prompting."""
         settings = dataclasses.replace(self.settings, shots=(number,), seeds=(seed,))
         start = time.perf_counter()
         records = self._ask(self.items, settings, self.prompted)
-        return self._value(records), time.perf_counter() - start
+        return statistics(self.task, records), time.perf_counter() - start
 
     def _ask_some(self, number: int) -> None:
         """A batch of items with so many shots, by the copy where there are none."""
@@ -238,12 +277,19 @@ class _Both:
     def _ask(self, items: Sequence[Item], settings: Settings, reader: ModelReader) -> Records:
         return ask(self.task, items, self.pool, settings, reader)
 
-    def _value(self, records: Records) -> float:
-        return value(self.task.metric, statistics(self.task, records).sum(0))
+    def _option(self, runs: Sequence[tuple[np.ndarray, float]], memory: int) -> Option:
+        """Of each seed's statistics and seconds."""
+        metric, tables = self.task.metric, [table for table, _ in runs]
+        return Option(
+            values=[value(metric, table.sum(0)) for table in tables],
+            interval=interval(metric, tables, self.clusters),
+            seconds=float(np.mean([seconds for _, seconds in runs])),
+            memory=memory,
+        )
 
 
 def items_of(curve: LearningCurve) -> int | None:
-    """For how many items a line of `OptionsResult.curve` was measured, by its name; None for another line."""
+    """For how many items a line of fine-tuning was measured, by its name; None for another line."""
     found = re.fullmatch(rf"{NAME} \(([0-9,]+) items\)", curve.name)
     return int(found[1].replace(",", "")) if found else None
 
@@ -251,28 +297,31 @@ def items_of(curve: LearningCurve) -> int | None:
 def options_table(result: OptionsResult) -> str:
     """Both ways in Markdown: a row for each number of examples."""
     metric = result.metric
-    head = ["examples", "A: fine-tuned", "seconds", "memory", "B: prompted", "seconds", "memory", "settled for A"]
+    measured = ["95 % over items", "seconds", "memory"]
+    head = ["examples", "A: fine-tuned", *measured, "B: prompted", *measured, "settled for A"]
     lines = [head, ["---:"] * (len(head) - 1) + ["---"]]
     for point in result.points:
         cells = [str(point.shots)]
         for option in (point.fine_tuning, point.prompting):
-            deviation = spread(metric, option.deviation)
+            low, high = (shown(metric, edge) for edge in option.interval)
             cells += [
-                shown(metric, option.mean) + (f" ± {deviation}" if deviation else ""),
+                with_spread(metric, option.mean, option.deviation),
+                f"{low} to {high}",
                 f"{option.seconds:,.3g}",
                 f"{option.memory / 1e6:,.3g} MB",
             ]
         rate, steps = point.schedule.learning_rate, point.schedule.steps
         how = f"rate {rate:g}, {steps} step{'s' if steps > 1 else ''}"
-        if point.shots > 1:
-            how += f", in {point.settling_seconds:,.3g} s"
+        if point.settling_draws:
+            draws = f"{point.settling_draws} draw{'s' if point.settling_draws > 1 else ''}"
+            how += f", on {draws} with {point.settling_examples:,} examples, in {point.settling_seconds:,.3g} s"
         lines.append([*cells, how])
     seeds, name = len(result.seeds), NAMES[metric]
+    drawn = "" if result.drawn_from is None else f", of {result.drawn_from:,},"
     about = (
-        f"{name[0].upper()}{name[1:]} over {result.items:,} items and {seeds} seed{'s' if seeds > 1 else ''}, both "
-        "ways with the same examples, items and scorer. Seconds are those of a seed, and memory is what tensors take "
-        "at once. Rate and steps are settled by cross-validation among the examples (one example takes a default), "
-        "which is not in the seconds."
+        f"{name[0].upper()}{name[1:]} over {number_of_items(result.items, result.rules)}{drawn} and {seeds} "
+        f"seed{'s' if seeds > 1 else ''}, both ways with the same examples, items and scorer. Seconds are those of a "
+        f"seed, and memory is what tensors take at once. {SETTLED} This is not in the seconds."
     )
     rows = "\n".join(f"| {' | '.join(line)} |" for line in lines)
     return f"## {result.task}, {result.model}: fine-tuning or prompting\n\n{about}\n\n{rows}\n"
@@ -288,10 +337,6 @@ def _draws(by_seed: Sequence[list[tuple[tuple[Item, ...], list[int]]]]) -> list[
             shots[key] = several
             counts[key] += len(places)
     return [shots[key] for key, _ in counts.most_common()]
-
-
-def _option(runs: Sequence[tuple[float, float]], memory: int) -> Option:
-    return Option([measured for measured, _ in runs], float(np.mean([seconds for _, seconds in runs])), memory)
 
 
 def _evenly(items: Sequence[Item], number: int) -> list[Item]:

@@ -1,13 +1,14 @@
 """What is asked of a model: one item of a task, and the door to the generators of items that the package brings."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from importlib import import_module
+from inspect import signature
 from typing import Any
 
 # The name in a task's `data.builtin`, and the function that makes its items: (number, seed, **options) -> list[Item].
 BUILTIN: dict[str, tuple[str, str]] = {
-    "in-context": ("regard.evaluation.in_context.items", "in_context_items"),
+    "in-context": ("regard.evaluation.in_context.questions", "in_context_items"),
     "minimal-pairs": ("regard.evaluation.minimal_pairs", "minimal_pair_items"),
 }
 
@@ -27,8 +28,10 @@ class Item:
             continuation for all (partial scoring: Trinh and Le 2018, "A Simple Method for Commonsense Reasoning").
             Empty where all share the task's query.
         group: what the item is counted under beside the whole, such as the phenomenon of a minimal pair.
-        pool: the item's own examples, where they follow a hidden rule of its own; None where the task has one pool
+        pool: the item's own examples, where they follow the hidden rule of the item; None where the task has one pool
             for all. The items in it have no pool.
+        rule: names the hidden rule that the answer follows, where other items may follow it too, so that they may be
+            right or wrong together; None where the item stands alone.
     """
 
     id: str
@@ -39,6 +42,7 @@ class Item:
     contexts: tuple[str, ...] = ()
     group: str | None = None
     pool: "tuple[Item, ...] | None" = None
+    rule: str | None = None
 
     def __post_init__(self) -> None:
         if self.answer is not None and not 0 <= self.answer < len(self.choices):
@@ -54,7 +58,13 @@ class Item:
             raise ValueError(f"Item '{self.id}': an example of its pool has a pool of its own.")
 
 
-def builtin_items(name: str, number: int | None = None, seed: int = 0, **options: Any) -> list[Item]:
+def rules_of(items: Sequence[Item]) -> int | None:
+    """How many rules the items follow, where some share one; None where each stands alone."""
+    rules = [item.rule for item in items if item.rule is not None]
+    return len(set(rules)) if len(set(rules)) < len(rules) else None
+
+
+def builtin_items(name: str, number: int | None = None, seed: int = 0, /, **options: Any) -> list[Item]:
     """Items that the package makes: the one door from a task's `data.builtin` to the generators.
 
     Args:
@@ -71,6 +81,7 @@ def builtin_items(name: str, number: int | None = None, seed: int = 0, **options
     module, function = BUILTIN[name]
     make: Callable[..., list[Item]] = getattr(import_module(module), function)
     try:
-        return make(number, seed, **options)
-    except TypeError as error:  # an option that there is none of, or of another type: the generators' own are checked
+        signature(make).bind(number, seed, **options)
+    except TypeError as error:  # an option that there is none of, or one that is wanted; values the generators check
         raise ValueError(f"data.options: the generator '{name}' does not take {options} ({error}).") from error
+    return make(number, seed, **options)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 if TYPE_CHECKING:
+    from regard.evaluation.few_shot.items import Item
     from regard.evaluation.few_shot.task import Task
 
 SHARES = ("accuracy", "greedy", "exact_match")
@@ -47,7 +48,7 @@ def value(metric: str, sums: np.ndarray) -> float:
     return float(sums[0] / sums[1])
 
 
-def wilson(share: float, number: int) -> tuple[float, float]:
+def wilson(share: float, number: float) -> tuple[float, float]:
     """The interval of a share of so many at 95 % (Wilson, 1927, "Probable Inference, the Law of Succession, and
     Statistical Inference"): within 0 and 1, and not of width 0 where all items are right."""
     centre = share + Z**2 / (2 * number)
@@ -56,24 +57,68 @@ def wilson(share: float, number: int) -> tuple[float, float]:
     return max(0.0, min(low, share)), min(1.0, max(high, share))
 
 
-def interval(metric: str, runs: Sequence[np.ndarray]) -> tuple[float, float]:
+def clusters_of(items: "Sequence[Item]") -> np.ndarray:
+    """The number of each item's cluster, int64 (N,): items under one rule are one, and one without is its own."""
+    numbers: dict[int | str, int] = {}
+    keys = (place if item.rule is None else item.rule for place, item in enumerate(items))
+    return np.array([numbers.setdefault(key, len(numbers)) for key in keys], dtype=np.int64)
+
+
+def effective_number(correct: np.ndarray, clusters: np.ndarray) -> float:
+    """How many independent items say as much about a share p as these N, of which those of a cluster may go together.
+
+    n_eff = N / design effect (Kish, 1965, "Survey Sampling"): the variance of the share over that which as many
+    independent items would give it, p(1 - p)/N. The share is the ratio of two sums over M clusters, of right answers
+    x_c and of items n_c, so its variance is about
+
+        M / (M - 1) · Σ (x_c - p n_c)² / N²
+
+    At most it is N. At least it is N² / Σ n_c², what is left where all items of each cluster agree: M for clusters of
+    one size. This is also what is taken where no answer is wrong, or none is right: such answers do not tell whether
+    those of a cluster agree by its rule or each for itself, so that each rule counts once.
+
+    Args:
+        correct: float (N,), the share of runs that have the item right.
+        clusters: int (N,), as `clusters_of` numbers them.
+    """
+    number, sizes, share = len(correct), np.bincount(clusters), correct.mean()
+    least = number**2 / int((sizes**2).sum())
+    if len(sizes) == 1 or share in (0, 1):
+        return least
+    right = np.bincount(clusters, weights=correct)
+    variance = len(sizes) / (len(sizes) - 1) * ((right - share * sizes) ** 2).sum() / number**2
+    found = share * (1 - share) / variance if variance > 0 else number
+    return float(min(number, max(least, found)))
+
+
+def interval(metric: str, runs: Sequence[np.ndarray], clusters: np.ndarray) -> tuple[float, float]:
     """The interval at 95 % over the items, of the mean over runs (seeds, orders) that ask the same ones.
 
-    Wilson's for a share: the runs ask the same items, so they do not make the sample larger. For any other metric the
-    bootstrap's (Efron, 1979): the items are drawn again with repetition, the same for all runs, `RESAMPLES` times.
+    Wilson's for a share: the runs ask the same items, so they do not make the sample larger, and items that share a
+    rule make it smaller, as `effective_number` says. For any other metric the bootstrap's (Efron, 1979): the clusters,
+    single items where none is shared, are drawn again with repetition, the same for all runs, `RESAMPLES` times.
 
     Args:
         runs: the statistics of each run, (N, D).
+        clusters: (N,), as `clusters_of` numbers them.
     """
-    number = len(runs[0])
     if metric in SHARES:
-        return wilson(float(np.mean([value(metric, run.sum(0)) for run in runs])), number)
+        share = float(np.mean([value(metric, run.sum(0)) for run in runs]))
+        return wilson(share, effective_number(np.mean([run[:, 0] for run in runs], axis=0), clusters))
+    number = int(clusters.max()) + 1
+    runs = [_by_cluster(run, clusters, number) for run in runs]  # each (M, D)
     draw = np.random.default_rng(0)
-    weights = draw.multinomial(number, np.full(number, 1 / number), RESAMPLES)  # (R, N)
+    weights = draw.multinomial(number, np.full(number, 1 / number), RESAMPLES)  # (R, M)
     sums = [weights @ run for run in runs]  # each (R, D)
     means = [np.mean([value(metric, run[sample]) for run in sums]) for sample in range(RESAMPLES)]
     low, high = np.quantile(means, (0.025, 0.975))
     return float(low), float(high)
+
+
+def _by_cluster(run: np.ndarray, clusters: np.ndarray, number: int) -> np.ndarray:
+    sums = np.zeros((number, run.shape[1]))
+    np.add.at(sums, clusters, run)
+    return sums
 
 
 def _macro_f1(table: np.ndarray) -> float:

@@ -20,7 +20,7 @@ from regard.evaluation.drawing import (
 )
 from regard.evaluation.few_shot.measures import SHARES
 from regard.evaluation.few_shot.result import FewShotResult
-from regard.evaluation.few_shot.table import NAMES, shown
+from regard.evaluation.few_shot.table import NAMES, number_of_items, shown
 
 ONE, FEW = 0.5, 1.29  # where one-shot and few-shot begin on the axis, between 0 and 1 and between 1 and 2 shots
 BESIDE = 0.035  # between the bars of two results with as many shots
@@ -34,9 +34,10 @@ def plot_few_shot(
 ) -> Path:
     """Draws a result over the numbers of shots.
 
-    The line is the mean over the seeds, a point each seed's, the band one standard deviation to each side, and the
-    bars are the interval over the items. Where prompts had no room for all shots, the line's point is hollow. Learners
-    that stand beside the result (`FewShotResult.beside`) have lines of their own.
+    The line is the mean over the seeds. Where there are several, a point is each seed's, and the band one standard
+    deviation to each side. The bars are the interval over the items. Where prompts had no room for all shots, the
+    line's point is hollow. Learners that stand beside the result (`FewShotResult.beside`) have lines of their own, and
+    bars where they have intervals.
 
     Args:
         path: a .png or .svg file; it is complete or not there.
@@ -67,6 +68,8 @@ def plot_few_shot(
         style, means, spread = series_style(number), curve.means(), curve.deviations()
         places = _places(curve.numbers)
         axes.fill_between(places, means - spread, means + spread, color=style["color"], alpha=0.13, linewidth=0)
+        if curve.intervals is not None:
+            _bars(axes, places, curve.intervals, number, style)
         handles += axes.plot(places, means, marker="s", markersize=4, linewidth=1.5, **style)
         labels.append(curve.name)
     if result.chance is not None:
@@ -95,10 +98,9 @@ def _draw(axes, result: FewShotResult, number: int):  # noqa: ANN001, ANN202  (m
     style, points = series_style(number), result.points
     places = _places([point.shots for point in points])
     means = np.array([point.mean for point in points])
-    spread = np.array([point.deviation or 0.0 for point in points])
+    spread = np.array([np.nan if point.deviation is None else point.deviation for point in points])
     axes.fill_between(places, means - spread, means + spread, color=style["color"], alpha=0.16, linewidth=0)
-    low, high = np.array([point.interval for point in points]).T
-    axes.vlines(places + BESIDE * number, low, high, color=style["color"], linewidth=1, alpha=0.55)
+    _bars(axes, places, [point.interval for point in points], number, style)
     for place, point in zip(places, points, strict=True):
         if len(point.by_seed) > 1:
             axes.plot([place] * len(point.by_seed), point.by_seed, ".", color=style["color"], alpha=0.45, markersize=4)
@@ -106,6 +108,12 @@ def _draw(axes, result: FewShotResult, number: int):  # noqa: ANN001, ANN202  (m
     cut = [place for place, point in enumerate(points) if point.cut]
     axes.plot(places[cut], means[cut], "o", markersize=4.5, color=style["color"], markerfacecolor="white", zorder=3)
     return line
+
+
+def _bars(axes, places: np.ndarray, intervals: Sequence[Sequence[float]], number: int, style) -> None:  # noqa: ANN001
+    """The intervals over the items, those of each line beside the others'."""
+    low, high = np.array(intervals).T
+    axes.vlines(places + BESIDE * number, low, high, color=style["color"], linewidth=1, alpha=0.55)
 
 
 def _places(numbers: Sequence[float]) -> np.ndarray:
@@ -163,6 +171,6 @@ def _plot_groups(result: FewShotResult, path: str | Path) -> Path:
 
 
 def _name(result: FewShotResult, prompted: bool) -> str:
-    seeds, items = len(result.settings["seeds"]), f"{result.items:,} items"
+    seeds, items = len(result.settings["seeds"]), number_of_items(result.items, result.rules)
     by = f"{seeds} seeds, {items}" if seeds > 1 and max(result.settings["shots"]) else items
     return f"{result.model}{', prompted' if prompted else ''} ({by}; bars: 95 % over the items)"

@@ -7,7 +7,7 @@ from typing import Any
 
 from regard.evaluation.few_shot.picture import plot_few_shot
 from regard.evaluation.few_shot.result import FewShotResult
-from regard.evaluation.few_shot.rows import load_items
+from regard.evaluation.few_shot.rows import check_limit, limited, load_items
 from regard.evaluation.few_shot.run import few_shot, settings_of
 from regard.evaluation.few_shot.task import Task, load_task
 from regard.evaluation.files import check_output_folder
@@ -29,7 +29,7 @@ def run_few_shot(
     limit: int | None = None,
     batch_size: int = 32,
     show: Callable[[str], Any] | None = None,
-    beside: Callable[..., LearningCurve] | None = None,
+    beside: Callable[..., list[LearningCurve]] | None = None,
     **settings: Any,
 ) -> tuple[FewShotResult, list[Path]]:
     """Asks a task of a model and writes `few-shot-<task>.json` and `few-shot-<task>.png`.
@@ -43,7 +43,7 @@ def run_few_shot(
         output: the folder of the files; by default the run's, of a model on the Hub `runs/few-shot/<model>`.
         load: gives model and tokenizer.
         limit, batch_size, show, settings: as `few_shot` takes them.
-        beside: gives another learner's line, from the model, the tokenizer and the task, and `data`, `name`,
+        beside: gives other learners' lines, from the model, the tokenizer and the task, and `data`, `name`,
             `batch_size`, `show` and the settings by their names.
 
     Returns:
@@ -59,13 +59,14 @@ def run_few_shot(
     folder = output or (Path(model) if local else HUB_RUNS / model.replace("/", "-"))
     check_output_folder(folder)
     _check_model(model)
-    asked = load_items(loaded, limit)
+    check_limit(limit)
+    items, pool = load_items(loaded)
     name = Path(model).resolve().name if local else model
-    more = {"data": asked, "name": name, "batch_size": batch_size, "show": show, **settings}
+    more = {"name": name, "batch_size": batch_size, "show": show, **settings}
     prompted = *load(model), loaded
-    result = few_shot(*prompted, limit=limit, **more)
+    result = few_shot(*prompted, limit=limit, data=(items, pool), **more)
     if beside is not None:
-        result = dataclasses.replace(result, beside=[beside(*prompted, **more)])
+        result = dataclasses.replace(result, beside=beside(*prompted, data=(limited(items, limit), pool), **more))
     return result, write(result, folder)
 
 

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import regard
-from regard.evaluation.few_shot.measures import SHARES, interval, statistics, value
+from regard.evaluation.few_shot.items import rules_of
+from regard.evaluation.few_shot.measures import SHARES, clusters_of, interval, statistics, value
 from regard.evaluation.few_shot.task_checks import CHOICE_METRICS
 from regard.evaluation.files import json_line, json_text, replacing
 from regard.evaluation.learning_curves import LearningCurve
@@ -91,6 +92,8 @@ class FewShotResult:
         beside: other learners by the number of examples, such as fine-tuning on the same ones.
         source: the task as it was named, a shipped one's name or a file.
         overrides: of its keys.
+        drawn_from: how many items there were, where the limit left some out; None where all were asked.
+        rules: how many hidden rules the items follow, where some share one; None where each stands alone.
     """
 
     task: str
@@ -111,6 +114,8 @@ class FewShotResult:
     source: str = ""
     overrides: dict[str, str] = field(default_factory=dict)
     version: str = regard.__version__
+    drawn_from: int | None = None
+    rules: int | None = None
 
     def point(self, shots: int) -> Point:
         """Raises ValueError where so many shots were not shown."""
@@ -192,7 +197,8 @@ def collect(
 
     Args:
         items: that were asked; the records hold them in this order, again and again.
-        about: `model`, `architecture`, `parameters`, `data` and `limit` of the result.
+        about: `model`, `architecture`, `parameters`, `data`, `limit` and `drawn_from` of the result, `source` and
+            `overrides`.
     """
     points = []
     for number in settings.shots:
@@ -213,6 +219,7 @@ def collect(
         majority=majority,
         points=points,
         records=records,
+        rules=rules_of(items),
         **about,
     )
 
@@ -228,15 +235,14 @@ def _point(task: "Task", items: "Sequence[Item]", number: int, runs: list[list[d
     groups = {}
     for name in dict.fromkeys(item.group for item in items if item.group is not None):
         where = [place for place, item in enumerate(items) if item.group == name]
-        parts = [table[where] for table in tables]
+        parts, some = [table[where] for table in tables], [items[place] for place in where]
         mean = float(np.mean([value(task.metric, part.sum(0)) for part in parts]))
-        chance = _chance(task, [items[place] for place in where])
-        groups[name] = Group(len(where), mean, interval(task.metric, parts), chance)
+        groups[name] = Group(len(some), mean, interval(task.metric, parts, clusters_of(some)), _chance(task, some))
     return Point(
         shots=number,
         mean=float(np.mean(by_seed)),
         deviation=float(np.std(by_seed, ddof=1)) if len(by_seed) > 1 else None,
-        interval=interval(task.metric, tables),
+        interval=interval(task.metric, tables, clusters_of(items)),
         values=several,
         order_deviation=float(np.mean([np.std(one, ddof=1) for one in several])) if per_seed > 1 else None,
         prompts=len(prompts),

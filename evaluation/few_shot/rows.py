@@ -14,20 +14,15 @@ if TYPE_CHECKING:
     from regard.evaluation.few_shot.task import Data, Task
 
 
-def load_items(task: "Task", limit: int | None = None) -> tuple[list[Item], list[Item]]:
+def load_items(task: "Task") -> tuple[list[Item], list[Item]]:
     """What is asked, and what the shots are drawn from: the same items, where the task names no other source.
 
     Items that bring a pool of their own draw from that.
-
-    Args:
-        limit: so many of the items, drawn at random but always the same ones, in their order.
 
     Raises:
         ValueError: data that cannot be read, or an item that a template does not fit, in one sentence.
     """
     data = task.data
-    if limit is not None and limit < 1:
-        raise ValueError(f"limit={limit} must be at least 1.")
     items = _items(task, data.split or data.file or data.builtin)
     if not items:
         raise ValueError(f"The task '{task.name}' has no items: its data are empty.")
@@ -39,10 +34,21 @@ def load_items(task: "Task", limit: int | None = None) -> tuple[list[Item], list
     queries_of(task, items[0])  # so that a template that does not fit is known before a model is loaded
     if pool and task.takes_shots:
         example_of(task, pool[0])
-    if limit is not None and limit < len(items):
-        chosen = random.Random("limit").sample(range(len(items)), limit)
-        items = [items[number] for number in sorted(chosen)]
     return items, pool
+
+
+def limited(items: Sequence[Item], limit: int | None) -> Sequence[Item]:
+    """So many of the items, drawn at random but always the same ones, in their order; all where `limit` is None or no
+    fewer. A limit is at least 1 (`check_limit`)."""
+    if limit is None or limit >= len(items):
+        return items
+    return [items[number] for number in sorted(random.Random("limit").sample(range(len(items)), limit))]
+
+
+def check_limit(limit: int | None) -> None:
+    """Raises ValueError where there is one below 1."""
+    if limit is not None and limit < 1:
+        raise ValueError(f"limit={limit} must be at least 1.")
 
 
 def source_of(data: "Data") -> dict[str, Any]:

@@ -36,9 +36,13 @@ def check_normalisation(name: str) -> str:
 def values(choices: Sequence[Mapping[str, Any]], normalisation: str = "none", calibrate: bool = False) -> list[float]:
     """What each choice is worth by a rule.
 
+    A log-probability of -inf is one of zero. Zero divided by zero is taken as zero: a choice that cannot be is not the
+    answer, whatever it is compared with. A choice that can be here and could not without the question is worth inf.
+
     Args:
         choices: as a result records them: `log_probability`, `tokens`, `characters`, `bytes`, and where they were
-            measured `unconditional` and `content_free`, log-probabilities too.
+            measured `unconditional` and `content_free`, log-probabilities too. One that is None is -inf, for which
+            JSON has no number.
         normalisation: one of `NORMALISATIONS`.
         calibrate: whether the same value after "N/A" is taken off.
 
@@ -46,11 +50,12 @@ def values(choices: Sequence[Mapping[str, Any]], normalisation: str = "none", ca
         ValueError: an unknown rule, or one that takes a number that is not there.
     """
     check_normalisation(normalisation)
-    found = [_value(one, _log_probability(one), normalisation) for one in choices]
     if not calibrate:
-        return found
-    free = [_value(one, _number(one, "content_free"), normalisation) for one in choices]
-    return [value - without for value, without in zip(found, free, strict=True)]
+        return [_value(one, _number(one, "log_probability"), normalisation) for one in choices]
+    # Of both values, here and after "N/A", log P(choice | no question) is taken off, so that it makes no difference.
+    rule = "none" if normalisation == "unconditional" else normalisation
+    ratios = [_less(_number(one, "log_probability"), _number(one, "content_free")) for one in choices]
+    return [_value(one, ratio, rule) for one, ratio in zip(choices, ratios, strict=True)]
 
 
 def best(worth: Sequence[float]) -> list[int]:
@@ -74,20 +79,20 @@ def predict(worth: Sequence[float], name: str) -> int:
     return places[0] if len(places) == 1 else random.Random(f"tie/{name}").choice(places)
 
 
-def _log_probability(choice: Mapping[str, Any]) -> float:
-    """JSON has no minus infinity, which is null there."""
-    return -math.inf if choice["log_probability"] is None else choice["log_probability"]
-
-
 def _value(choice: Mapping[str, Any], log_probability: float, normalisation: str) -> float:
     if normalisation == "none":
         return log_probability
     if normalisation == "unconditional":
-        return log_probability - _number(choice, "unconditional")
+        return _less(log_probability, _number(choice, "unconditional"))
     return log_probability / choice[{"token": "tokens", "character": "characters", "byte": "bytes"}[normalisation]]
 
 
 def _number(choice: Mapping[str, Any], name: str) -> float:
-    if choice.get(name) is None:
+    if name not in choice:
         raise ValueError(f"The choice '{choice.get('text')}' has no '{name}' log-probability: it was not measured.")
-    return choice[name]
+    return -math.inf if choice[name] is None else choice[name]
+
+
+def _less(log_probability: float, other: float) -> float:
+    """The logarithm of a quotient of probabilities, as `values` says of zeros."""
+    return -math.inf if log_probability == other == -math.inf else log_probability - other

@@ -21,7 +21,7 @@ from regard.evaluation.few_shot.items import Item
 from regard.evaluation.few_shot.joining import Request
 from regard.evaluation.few_shot.prompts import ModelRoom, build
 from regard.evaluation.few_shot.result import FewShotResult, collect
-from regard.evaluation.few_shot.rows import load_items, source_of
+from regard.evaluation.few_shot.rows import check_limit, limited, load_items, source_of
 from regard.evaluation.few_shot.rules import check_normalisation
 from regard.evaluation.few_shot.scoring import Score, score
 from regard.evaluation.few_shot.shots import Drawn, Pool, orders
@@ -104,7 +104,7 @@ def few_shot(
         limit: so many items, drawn at random but always the same ones.
         batch_size: a matter of speed.
         name: of the model in the result; by default its own name or path without folders.
-        data: the items and the pool of shots, where they are loaded already (`rows.load_items`).
+        data: all items and the pool of shots, where they are loaded already (`rows.load_items`).
         show: called with a line about each step.
 
     Raises:
@@ -113,7 +113,9 @@ def few_shot(
     """
     task = task if isinstance(task, Task) else load_task(task)
     settings = settings_of(task, shots, seeds, balanced, normalisation, calibrate, permutations)
-    items, pool = load_items(task, limit) if data is None else data
+    check_limit(limit)  # before data are loaded, which may take long
+    every, pool = load_items(task) if data is None else data
+    items = limited(every, limit)
     records = ask(task, items, pool, settings, ModelReader(model, tokenizer, task, batch_size, show), show)
     about = {
         "model": name or (str(model.config._name_or_path).rstrip("/").rpartition("/")[2] or type(model).__name__),
@@ -121,6 +123,7 @@ def few_shot(
         "parameters": sum(parameter.numel() for parameter in model.parameters()),
         "data": source_of(task.data),
         "limit": limit,
+        "drawn_from": len(every) if len(items) < len(every) else None,
         "source": task.source,
         "overrides": task.overrides,
     }

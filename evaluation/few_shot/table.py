@@ -1,5 +1,6 @@
 """A few-shot result as Markdown: a row for each number of shots, how it was counted, and what there is by group."""
 
+import math
 from collections.abc import Iterable, Sequence
 
 import numpy as np
@@ -34,9 +35,9 @@ def table(result: FewShotResult) -> str:
 def how(result: FewShotResult) -> str:
     """How the task was asked, in a sentence or two."""
     settings, shown = result.settings, max(result.settings["shots"]) > 0
-    drawn = ", drawn at random" if result.limit == result.items else ""
+    drawn = "" if result.drawn_from is None else f", drawn at random from {result.drawn_from:,}"
     name = NAMES[result.metric]
-    text = f"{name[0].upper()}{name[1:]} over {result.items:,} items{drawn}"
+    text = f"{name[0].upper()}{name[1:]} over {number_of_items(result.items, result.rules)}{drawn}"
     if shown:
         seeds = len(settings["seeds"])
         how_drawn = ", balanced by label," if settings["balanced"] else ""
@@ -45,6 +46,12 @@ def how(result: FewShotResult) -> str:
         rule = settings["normalisation"]
         text += f"; normalisation of choices: {rule}{', calibrated' if settings['calibrate'] else ''}"
     return f"{text}."
+
+
+def number_of_items(items: int, rules: int | None) -> str:
+    """So many items, and under how many rules where some share one."""
+    under = "" if rules is None else f" under {rules:,} rule{'s' * (rules != 1)}"
+    return f"{items:,} items{under}"
 
 
 def point_table(result: FewShotResult) -> str:
@@ -62,7 +69,7 @@ def point_table(result: FewShotResult) -> str:
         columns["perplexity"] = [large(point.perplexity) for point in points]
     for curve in result.beside:
         known = dict(zip(curve.numbers, zip(curve.means(), curve.deviations(), strict=True), strict=True))
-        columns[curve.name] = [_with_spread(metric, *known[p.shots]) if p.shots in known else "" for p in points]
+        columns[curve.name] = [with_spread(metric, *known[p.shots]) if p.shots in known else "" for p in points]
     return _markdown(list(columns), zip(*columns.values(), strict=True))
 
 
@@ -93,6 +100,7 @@ def notes(result: FewShotResult) -> list[str]:
         found.append("Chance is next to nothing: no choices are given.")
     found += majority_note(result)
     found.append(INTERVALS[result.interval_kind].format(seeds=", which more seeds do not narrow" if several else ""))
+    found += rules_note(result)
     if several:
         found.append("± over seeds is the sample standard deviation of what other shots give.")
     return [" ".join(found), *counts(result)]
@@ -103,6 +111,13 @@ def majority_note(result: FewShotResult) -> list[str]:
     if result.majority is None or result.metric != "accuracy":
         return []
     return [f"Always the most frequent label: {shown(result.metric, result.majority)}."]
+
+
+def rules_note(result: FewShotResult) -> list[str]:
+    """What items that share a rule do to the interval."""
+    if result.rules is None:
+        return []
+    return ["Items under one rule count for less in the interval where they are right or wrong together."]
 
 
 def counts(result: FewShotResult) -> list[str]:
@@ -143,12 +158,14 @@ def large(number: float | None) -> str:
 
 
 def spread(metric: str, deviation: float | None) -> str:
-    """A deviation in the metric's unit; empty where there is none."""
-    return "" if deviation is None else shown(metric, deviation).removesuffix("%")
+    """A deviation in the metric's unit; empty where there is none, as of one seed: None, or NaN in an array."""
+    return "" if deviation is None or math.isnan(deviation) else shown(metric, deviation).removesuffix("%")
 
 
-def _with_spread(metric: str, mean: float, deviation: float) -> str:
-    return f"{shown(metric, mean)} ± {spread(metric, deviation)}"
+def with_spread(metric: str, mean: float, deviation: float | None) -> str:
+    """A mean with its deviation over the seeds, where it has one."""
+    deviates = spread(metric, deviation)
+    return shown(metric, mean) + (f" ± {deviates}" if deviates else "")
 
 
 def _range(metric: str, point: Point) -> str:

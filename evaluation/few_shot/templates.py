@@ -80,7 +80,8 @@ def item_of(task: "Task", fields: Mapping[str, Any], number: int, given: Item | 
     pool = None
     if given and given.pool is not None:
         pool = tuple(item_of(task, one.fields, place, one) for place, one in enumerate(given.pool))
-    return Item(name, dict(fields), choices, answer, references, contexts, group, pool)
+    rule = given.rule if given else None
+    return Item(name, dict(fields), choices, answer, references, contexts, group, pool, rule)
 
 
 class Texts:

@@ -51,7 +51,7 @@ def minimal_pairs(
         phenomena: which, keys of `PHENOMENA`; by default all.
 
     Raises:
-        ValueError: a number that is negative or more than there are, or no phenomenon of that name.
+        ValueError: a number that is negative or more than there are, no phenomenon of that name, or no list of names.
     """
     number = NUMBER if number is None else number
     if number < 0:
@@ -91,6 +91,9 @@ def _item(index: int, pair: MinimalPair) -> Item:
 
 def _chosen(phenomena: Sequence[str] | str | None) -> list[str]:
     phenomena = [phenomena] if isinstance(phenomena, str) else phenomena  # as a task's options may have it
+    is_list = isinstance(phenomena, Sequence) and all(isinstance(name, str) for name in phenomena)
+    if phenomena is not None and not is_list:
+        raise ValueError(f"phenomena={phenomena!r} must be a list of names: {', '.join(PHENOMENA)}.")
     for name in phenomena or ():
         if name not in PHENOMENA:
             raise ValueError(f"phenomena: there is no '{name}'{nearest(name, PHENOMENA)}")
