@@ -1,5 +1,6 @@
 """Pictures of how a training went: one run's losses, and several runs beside one another."""
 
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -36,6 +37,8 @@ USUAL_UNIT = "nats per target"
 BLEU, BLEU_MOSES = "bleu", "bleu_moses_lowercase"
 BLEU_NAMES = {BLEU: "BLEU", BLEU_MOSES: "BLEU (Moses tokens, lower-cased)"}
 PROSE = {"f1": "F1"}
+ON_THE_AXIS: dict[str, Any] = {"clip_on": False, "zorder": 2.6}  # what lies on an axis is seen whole, over its edge
+AFTER_EXAMPLES = re.compile(r"(.+)_(\d+)")  # what a task in context is measured by: exact_match_4, swapping_4
 BOOKKEEPING = ("_runtime", "_per_second", "_model_preparation_time")
 COLUMNS = 3
 
@@ -86,6 +89,7 @@ def plot_history(history: History, path: str | Path, title: str | None = None) -
     if len(drawn := {step for step, _ in training + validation}) == 1:  # left alone, matplotlib divides the one step
         axes.set_xlim(min(drawn) - 1, max(drawn) + 1)
     clean(axes)
+    not_below_zero(axes)
     axes.legend(frameon=False)
     _add_epochs(axes, history)
     if title:
@@ -175,6 +179,19 @@ def plot_curves(
     return save_figure(figure, path)
 
 
+def not_below_zero(axes: Any, axis: str = "y") -> None:
+    """Lets an axis of what is never negative begin at 0, where the margin would go below; where all is 0, it ends
+    at 1.
+
+    Args:
+        axis: "x" or "y".
+    """
+    low, high = getattr(axes, f"get_{axis}lim")()
+    if low < 0:
+        all_zero = np.isclose(low, -high)  # matplotlib's margins around a single value
+        getattr(axes, f"set_{axis}lim")(0, 1 if all_zero else high)
+
+
 def check_x(x: str) -> None:
     """Refuses what is no x axis, as a ValueError."""
     if x not in X_AXES:
@@ -216,7 +233,7 @@ def _order(quantity: str) -> tuple[int, str]:
 
 
 def _draw_quantity(axes: Any, histories: Mapping[str, History], quantity: str, x: str) -> None:
-    handles, labels = [], []
+    handles, labels, negative = [], [], False
     units = {name: unit_of_loss(own) for name, own in histories.items() if any(quantity in row for row in own)}
     mixed = quantity == LOSS and len(set(units.values())) > 1
     for number, (name, history) in enumerate(histories.items()):
@@ -228,7 +245,8 @@ def _draw_quantity(axes: Any, histories: Mapping[str, History], quantity: str, x
             raise ValueError(f"'{name}' cannot be drawn by {x}: {error}.") from error
         style = series_style(number) | {"linewidth": 1.3 if quantity == LOSS else 1.8}
         marker = "o" if quantity != LOSS or len(values) == 1 else ""
-        handles += axes.plot(where, values, marker=marker, markersize=3.5, **style)
+        handles += axes.plot(where, values, marker=marker, markersize=3.5, **ON_THE_AXIS, **style)
+        negative |= bool((values < 0).any())
         labels.append(f"{name}  {_summary(quantity, x, where, values)}" + (f" ({units[name]})" if mixed else ""))
     axes.set_title(
         _title(quantity, None if mixed else next(iter(units.values()))),
@@ -241,6 +259,8 @@ def _draw_quantity(axes: Any, histories: Mapping[str, History], quantity: str, x
     axes.xaxis.set_major_locator(MaxNLocator(nbins=6, integer=x == "step", steps=[1, 2, 2.5, 5, 10]))
     axes.xaxis.set_major_formatter(EngFormatter(sep="\N{NARROW NO-BREAK SPACE}") if x == "tokens" else "{x:,g}")
     clean(axes)
+    if not negative:
+        not_below_zero(axes)
     add_legend(axes, handles, labels)
 
 
@@ -250,8 +270,12 @@ def _title(quantity: str, unit: str | None) -> str:
         return f"training loss ({unit}, as trained)" if unit else "training loss (each in a unit of its own)"
     if quantity in BLEU_NAMES:
         return f"validation {BLEU_NAMES[quantity]}, greedy"
-    name = quantity.removeprefix("eval_")
-    return f"validation {PROSE.get(name, name.replace('_', ' '))}" + (" (nats per target)" if name == "loss" else "")
+    name, after = quantity.removeprefix("eval_"), ""
+    if found := AFTER_EXAMPLES.fullmatch(name):
+        name, number = found[1], int(found[2])
+        after = f" after {number or 'no'} example{'s' * (number != 1)}"
+    unit = " (nats per target)" if name == "loss" else ""
+    return f"validation {PROSE.get(name, name.replace('_', ' '))}{after}{unit}"
 
 
 def _summary(quantity: str, x: str, where: np.ndarray, values: np.ndarray) -> str:

@@ -11,5 +11,6 @@ LOWER_IS_BETTER = {
     "squared_error",
     "over_least_squares",
     "over_least_squares_noisy",
+    "over_ridge",
 }
 """Of all that is measured, what a better model has less of."""

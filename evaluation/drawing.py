@@ -11,7 +11,7 @@ from typing import Any
 import matplotlib
 from matplotlib.figure import Figure
 
-from regard.evaluation.files import replacing
+from regard.evaluation.files import check_output_file, replacing
 
 logger = logging.getLogger(__name__)
 
@@ -37,9 +37,7 @@ def check_format(path: str | Path, formats: Sequence[str] = FORMATS) -> str:
         raise ValueError(f"The picture '{path}' is a folder: give a file in it that ends in {endings}.")
     if file.suffix.lower() not in formats:
         raise ValueError(f"The picture '{path}' must end in {endings}, after a name.")
-    above = next(folder for folder in file.absolute().parents if folder.exists())
-    if not above.is_dir():
-        raise ValueError(f"The picture '{path}' cannot be written: '{above}' is a file, not a folder.")
+    check_output_file(file, f"The picture '{path}'")
     return file.suffix.lower()
 
 

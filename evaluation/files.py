@@ -42,11 +42,33 @@ def check_output_folder(folder: str | os.PathLike[str]) -> None:
     there = next(place for place in (Path(folder), *Path(folder).absolute().parents) if place.exists())
     if not there.is_dir():
         raise ValueError(f"--output: '{there}' is a file, and the results go into a folder.")
+    _check_takes_files(there, "--output")
+
+
+def check_output_file(path: str | os.PathLike[str], name: str) -> None:
+    """The same of a file, which is in a folder that is there or can be made.
+
+    Args:
+        name: of the file, as the sentence begins with it.
+
+    Raises:
+        ValueError: it cannot be written.
+    """
+    path = Path(path)
+    if path.exists() and not path.is_file():
+        return  # a pipe or /dev/null, which is written to as it is
+    there = next(place for place in path.absolute().parents if place.exists())
+    if not there.is_dir():
+        raise ValueError(f"{name} cannot be written: '{there}' is a file, not a folder.")
+    _check_takes_files(there, f"{name} cannot be written")
+
+
+def _check_takes_files(folder: Path, beginning: str) -> None:
     try:
-        os.rmdir(tempfile.mkdtemp(dir=there))
+        os.rmdir(tempfile.mkdtemp(dir=folder))
     except OSError as error:
         raise ValueError(
-            f"--output: nothing can be written to the folder '{there}' ({error.strerror}): choose another one."
+            f"{beginning}: nothing can be written to the folder '{folder}' ({error.strerror}): choose another one."
         ) from error
 
 

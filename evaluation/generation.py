@@ -31,6 +31,7 @@ AUTO_CLASSES = (
 WANTS_CODE = "trust_remote_code"  # in the library's refusals to run a repository's code unasked
 OWN_CODE = "it needs code of its own, and no code of a repository is run here"
 WITHOUT_TOKENS = ("regard-in-context-regression",)  # types of models that read no text
+WORD_BOUNDARY = "\u2581"  # of SentencePiece
 GROWING_POSITIONS = ("sinusoidal", "rotary", "none")  # of this package's models: computed for any length
 DEFAULT_NEW_TOKENS = 128  # of a translation, where nothing says how long it may be
 SOURCE_TOKENS_PER_ROW = 128  # a batch holds up to batch_size rows, and fewer when they are longer than this
@@ -78,10 +79,25 @@ def load_config(path: str | Path) -> transformers.PretrainedConfig:
 def load_tokenizer(path: str | Path) -> PreTrainedTokenizerBase:
     """The tokenizer alone; the arguments and what is raised are those of `load_run`."""
     try:
-        return AutoTokenizer.from_pretrained(path, trust_remote_code=False)
-    except (OSError, ValueError) as error:  # a file that is missing is a ValueError about optional packages there
+        tokenizer = AutoTokenizer.from_pretrained(path, trust_remote_code=False)
+    # Of a file that is missing a ValueError about optional packages, or a TypeError about a path that is None.
+    except (OSError, ValueError, TypeError) as error:
         why = OWN_CODE if WANTS_CODE in str(error) else "its tokenizer.json is missing or broken"
         raise ValueError(f"'{path}' has no tokenizer that can be loaded: {why}.") from error
+    if _writes_nothing(tokenizer):
+        raise ValueError(
+            f"'{path}' has no tokenizer that can be loaded: its tokenizer.json, or what it is made of, is missing; "
+            "save the tokenizer there too, with its save_pretrained."
+        )
+    return tokenizer
+
+
+def _writes_nothing(tokenizer: PreTrainedTokenizerBase) -> bool:
+    """Whether it has no tokens but those that stand for no text, as one that the library makes where there are no
+    files; a word boundary is among these."""
+    special = (token.content for token in tokenizer.added_tokens_decoder.values() if token.special)
+    made = {*tokenizer.all_special_tokens, *special, WORD_BOUNDARY}
+    return len(tokenizer) <= len(made) and made.issuperset(tokenizer.get_vocab())
 
 
 def auto_class_name(config: transformers.PretrainedConfig) -> str:

@@ -4,7 +4,7 @@ In A B ... A an induction head looks from the second A to what followed the firs
 2022, "In-context Learning and Induction Heads"). Random tokens that come twice show it: nothing can foretell their
 first occurrence, and nothing but the first occurrence the second.
 
-Axes: R rows, N tokens before they are repeated, L layers, H heads, T positions.
+Axes: R rows, N tokens before they are repeated, L layers, H heads, T positions, V vocabulary.
 """
 
 from dataclasses import dataclass
@@ -88,6 +88,13 @@ def make_probe(
 def measure_induction(model: PreTrainedModel, probe: InductionProbe) -> InductionMeasures:
     """Losses and attention of a causal language model on a probe; the model is left as it was.
 
+    Args:
+        model: gives logits (R, T, V), and attention weights (R, H, T, T) of each of its L layers.
+        probe: ids (R, T), T = 2N, or 2N + 1 with a start token.
+
+    Returns:
+        Losses in nats, scores (L, H) and the first row's attention (L, H, T, T).
+
     Raises:
         ValueError: the model does not predict tokens from those before them.
     """
@@ -95,13 +102,13 @@ def measure_induction(model: PreTrainedModel, probe: InductionProbe) -> Inductio
         raise ValueError(f"A {type(model).__name__} does not foretell one token from those before it.")
     training, implementation = model.training, model.config._attn_implementation
     model.eval()
-    model.set_attn_implementation("eager")  # the fused kernels never hold the weights
     try:
+        model.set_attn_implementation("eager")  # the fused kernels never hold the weights
         ids = probe.ids.to(model.device)
         outputs = model(input_ids=ids, output_attentions=True, use_cache=False)
     finally:
-        model.set_attn_implementation(implementation)
         model.train(training)
+        model.set_attn_implementation(implementation)
     logits = outputs.logits[:, :-1].float().transpose(1, 2)  # (R, V, T - 1)
     losses = nn.functional.cross_entropy(logits, ids[:, 1:], reduction="none").cpu().numpy()  # of tokens 1, 2, ...
     second = probe.second

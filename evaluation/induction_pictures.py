@@ -21,8 +21,9 @@ from regard.evaluation.drawing import (
 )
 from regard.evaluation.induction import InductionMeasures, InductionProbe
 
-PANEL, HEIGHT = 4.6, 4.4  # inches
+PANEL, HEIGHT = 4.6, 5.0  # inches
 NAMED_HEADS = 4  # the best ones have a colour; the others are gray
+LINE = 0.9  # of the height of a line is the size of its letters, or it would run into the next
 
 
 def plot_induction(
@@ -79,10 +80,14 @@ def _draw_heads(axes: Any, steps: np.ndarray, record: Sequence[dict[str, Any]]) 
         layer, head = divmod(int(number), heads)
         named = place < NAMED_HEADS
         style = series_style(place) | {"linewidth": 1.8} if named else {"color": GRAY, "linewidth": 0.7, "alpha": 0.6}
-        line = axes.plot(steps, scores[:, layer, head], **style)
+        line = axes.plot(steps, scores[:, layer, head], clip_on=False, **style)
         if named:
             handles, labels = line + handles, [f"layer {layer}, head {head}", *labels]
-    axes.set_ylim(-0.03, 1.03)
+    others = len(ranked) - NAMED_HEADS
+    if others > 0:
+        handles += axes.plot([], [], color=GRAY, linewidth=0.7)
+        labels.append(f"the other {others} heads" if others > 1 else "the other head")
+    axes.set_ylim(0, 1)
     axes.set_xlabel("step", color=GRAY, fontsize=9)
     axes.set_ylabel("attention to what followed last time", color=GRAY, fontsize=9)
     clean(axes)
@@ -97,7 +102,8 @@ def _draw_map(axes: Any, measures: InductionMeasures, probe: InductionProbe, tok
     half = probe.second.start - 0.5
     axes.axhline(half, color=ORANGE, linewidth=0.9)
     axes.axvline(half, color=ORANGE, linewidth=0.9)
-    size = max(4.0, min(9.0, 220 / len(tokens)))
+    side = 72 * min(axes.bbox.size) / axes.figure.dpi  # of the map, in points
+    size = min(9.0, LINE * side / len(tokens))
     for ticks, turned in ((axes.set_xticks, 90), (axes.set_yticks, 0)):
         ticks(range(len(tokens)), tokens, fontsize=size, rotation=turned, parse_math=False)
     axes.tick_params(length=0, colors=INK)

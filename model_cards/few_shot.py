@@ -1,5 +1,6 @@
 """The card's section on few-shot prompting, from the results that lie in the run's folder."""
 
+import re
 import shlex
 from collections.abc import Sequence
 
@@ -15,6 +16,7 @@ from regard.evaluation.few_shot.table import (
     majority_note,
     rules_note,
     shown,
+    so_many,
     with_spread,
 )
 from regard.model_cards.records import Records, with_placeholder
@@ -50,7 +52,7 @@ def few_shot_table(results: Sequence[FewShotResult]) -> str:
             *(_cell(result, points[shots]) if shots in points else "" for shots in numbers),
             f"{low} to {high}",
         ])  # fmt: skip
-    head = ["task", "measure", "items", "chance", *(f"{shots} shot{'s' * (shots != 1)}" for shots in numbers)]
+    head = ["task", "measure", "items", "chance", *(so_many(shots, "shot") for shots in numbers)]
     return table([*head, "95 % of the last"], rows, numbers_from=2)
 
 
@@ -114,14 +116,12 @@ def few_shot_eval_results(results: Sequence[FewShotResult], place: str) -> list[
 
 def _beside(result: FewShotResult) -> list[str]:
     """What other learners come to by the number of examples, a sentence each, and how fine-tuning was settled."""
-    lines = [
-        f"{curve.name[0].upper()}{curve.name[1:]}: "
-        + ", ".join(
-            f"{shown(result.metric, mean)} of {n}" for n, mean in zip(curve.numbers, curve.means(), strict=True)
-        )
-        + "."
-        for curve in result.beside
-    ]
+    lines = []
+    for curve in result.beside:
+        points = zip(curve.numbers, curve.means(), strict=True)
+        told = ", ".join(f"{shown(result.metric, mean)} with {so_many(n, 'example')}" for n, mean in points)
+        name = re.sub(r" \(([0-9,]+ items?)\)$", rf" ({NAMES[result.metric]} over \1)", curve.name)
+        lines.append(f"{name[0].upper()}{name[1:]}: {told}.")
     return [*lines, SETTLED] if any(items_of(curve) is not None for curve in result.beside) else lines
 
 

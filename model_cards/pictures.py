@@ -46,8 +46,11 @@ class Picture:
 
 LOSS = Kind("loss_curve.*", CURVES, "Training loss by step")
 LOSSES = replace(LOSS, alt="Training and validation loss by step")
+FEW_SHOT = Kind("few-shot-*.*", PROMPTED, "A few-shot task's metric by the number of examples in the prompt")
+FEW_SHOT_BESIDE = replace(FEW_SHOT, alt="A few-shot task's metric by the number of examples, prompted and fine-tuned")
+FEW_SHOT_GROUPS = replace(FEW_SHOT, alt="A few-shot task's metric by group of items")
 KINDS = (  # the first that fits, of all others
-    Kind("few-shot-*.*", PROMPTED, "A few-shot task's metric by the number of examples in the prompt"),
+    FEW_SHOT,
     Kind("curves.*", CURVES, "What was logged in training, by step"),
     Kind("*bleu*.*", CURVES, "BLEU of the validation split by step"),
     Kind("*lengths*.*", RESULTS, "BLEU by the length of the source", "By the length of the source:"),
@@ -82,8 +85,21 @@ def find_pictures(records: Records) -> list[Picture]:
         found[path] = LOSSES if validated else LOSS
     for kind in KINDS:
         for path in records.pictures(kind.pattern):
-            found.setdefault(path, kind)
+            found.setdefault(path, _few_shot(path) if kind is FEW_SHOT else kind)
     return [Picture(path, kind) for path, kind in found.items()]
+
+
+def _few_shot(path: Path) -> Kind:
+    """What a picture of few-shot prompting shows, by the result beside it."""
+    from regard.evaluation.few_shot.picture import by_group
+    from regard.evaluation.few_shot.result import read_result
+
+    if not path.with_suffix(".json").is_file():
+        return FEW_SHOT
+    result = read_result(path.with_suffix(".json"), records=False)
+    if by_group(result):
+        return FEW_SHOT_GROUPS
+    return FEW_SHOT_BESIDE if result.beside else FEW_SHOT
 
 
 def _history(records: Records) -> list[dict[str, Any]]:

@@ -26,6 +26,7 @@ METRIC_NAMES = {
     "squared_error": "squared error, mean of all",
     "over_least_squares": "error over that of least squares, 2d examples",
     "over_least_squares_noisy": "the same, of values with noise",
+    "over_ridge": "error over that of ridge, 2d examples",
     "squad_exact_match": "exact match (SQuAD)",
     "squad_exact_match_has_answer": "exact match, with an answer",
     "squad_exact_match_no_answer": "exact match, without",

@@ -22,7 +22,7 @@ class InContextRegressionOutput(ModelOutput):
     """What the regression returns.
 
     Attributes:
-        loss: the mean squared error over all examples, with labels.
+        loss: float32, the mean squared error over all labels that are numbers; 0 where there are none.
         logits: (B, K) the predicted values, the first from no example, the last from K - 1 of them.
         hidden_states, attentions: as every model returns them, of 2K positions.
     """
@@ -38,8 +38,13 @@ class TransformerDecoderForInContextRegression(RegardPreTrainedModel):
 
     Points and values are read in by one linear map, a value as the first coordinate of a vector that is zero
     elsewhere, and a linear map reads the prediction out (Garg et al., 2022, section 3 and appendix A.1).
+
+    Attributes:
+        ignores_nan_labels: a label that is no number adds nothing to the loss, as -100 adds nothing to that of tokens.
+            `RegardTrainer` reads it, and so takes the labels off examples that come again at the end of an epoch.
     """
 
+    ignores_nan_labels = True
     config: InContextRegressionConfig
     config_class = InContextRegressionConfig
     main_input_name = "inputs"
@@ -72,11 +77,11 @@ class TransformerDecoderForInContextRegression(RegardPreTrainedModel):
         """Predicted values of shape (B, K), and with labels their mean squared error.
 
         Args:
-            inputs: (B, K, d) the points.
+            inputs: (B, K, d) the points, of any dtype: they are read in that of the weights.
             values: (B, K) of the function at the points, or (B, K - 1) where the last is only asked for. A prediction
                 sees those before it alone.
-            labels: (B, K) what is to be predicted, mostly the values.
-            num_items_in_batch: number of labels in the whole step; see `losses.cross_entropy`.
+            labels: float of shape (B, K), what is to be predicted, mostly the values; NaN is ignored.
+            num_items_in_batch: number of labels but NaN in the whole step; see `losses.cross_entropy`.
             loss_only: return no predictions.
 
         Raises:
@@ -98,14 +103,16 @@ class TransformerDecoderForInContextRegression(RegardPreTrainedModel):
             )
         values = nn.functional.pad(values.to(inputs.dtype), (0, examples - values.shape[1]))  # (B, K)
         padded = nn.functional.pad(values[..., None], (0, self.config.input_size - 1))  # (B, K, d)
-        interleaved = torch.stack([inputs, padded], dim=2).flatten(1, 2)  # (B, 2K, d)
+        interleaved = torch.stack([inputs, padded], dim=2).flatten(1, 2).to(self.read_in.weight.dtype)  # (B, 2K, d)
         outputs = self.model(inputs_embeds=self.read_in(interleaved), **{"use_cache": False} | kwargs)
         logits = self.read_out(outputs.last_hidden_state[:, ::2])[..., 0]  # (B, K), at the points
         loss = None
         if labels is not None:
-            total = nn.functional.mse_loss(logits.float(), labels.to(logits.device).float(), reduction="sum")
-            number = labels.numel() if num_items_in_batch is None else num_items_in_batch
-            loss = total / torch.as_tensor(number, device=total.device)
+            labels = labels.to(logits.device).float()
+            real = ~labels.isnan()  # (B, K)
+            total = (logits.float() - labels).where(real, 0).square().sum()  # 0, and of gradient 0, at the others
+            number = real.sum() if num_items_in_batch is None else num_items_in_batch
+            loss = total / torch.as_tensor(number, device=total.device).clamp(min=1)
         return InContextRegressionOutput(
             loss=loss,
             logits=None if loss_only and loss is not None else logits,

@@ -10,7 +10,9 @@ from typer.core import TyperCommand
 
 from regard.cli import MEASURE, CallError, JsonOption, _load, _print_json, _results_alone, _write, app
 
-NUMBERS = re.compile(r"[0-9]+(,[0-9]+)*,?")
+BETWEEN = r"(\s*,\s*|\s+)"  # two numbers
+NUMBERS = re.compile(rf"\s*[0-9]+({BETWEEN}[0-9]+)*\s*,?\s*")
+LIKE_NUMBERS = re.compile(r"[-+]?[0-9][0-9.,\s]*")  # refused as numbers, and not taken for another option or a folder
 OF_NUMBERS = ("--shots", "--seeds")  # options that take all the numbers after them
 
 
@@ -22,18 +24,22 @@ class NumbersCommand(TyperCommand):
 
 
 def _gathered(args: list[str]) -> list[str]:
-    """The numbers after such an option in one word with it."""
+    """The numbers after such an option in one word with it. The first word after it is its value, whatever it is but
+    another option."""
     found: list[str] = []
-    gathering = False
+    gathering = first = False
     for word in args:
+        is_value = first and not word.startswith("-")
         if word in OF_NUMBERS:
             found.append(f"{word}=")
-            gathering = True
-        elif gathering and NUMBERS.fullmatch(word):
+            gathering = first = True
+            continue
+        if gathering and (is_value or LIKE_NUMBERS.fullmatch(word)):
             found[-1] += word if found[-1].endswith(("=", ",")) else f",{word}"
         else:
             found.append(word)
             gathering = word.partition("=")[0] in OF_NUMBERS
+        first = False
     return found
 
 
@@ -109,12 +115,15 @@ def few_shot(
     if fine_tune_items is not None and not fine_tune:
         raise CallError("--fine-tune-items goes with --fine-tune.")
     with _results_alone(as_json):
-        numbers, seed_numbers = _numbers(shots, "--shots"), _numbers(seeds, "--seeds")
-        how_many = len(seed_numbers) == 1 and seeds is not None and seeds[0].isdecimal()  # and `3,` is the seed 3
+        numbers = _numbers(shots, "--shots", "0 1 2 4")
+        seed_numbers = _numbers(seeds, "--seeds", "5 for five of them, or --seeds 1,2,3 for these")
+        how_many = len(seed_numbers) == 1 and seeds is not None and "," not in seeds[0]  # and `3,` is the seed 3
+        if how_many and seed_numbers[0] < 1:
+            raise CallError("--seeds 0: how many must be at least 1; the seed 0 alone is --seeds 0,")
         from regard.evaluation.few_shot.task import load_task
 
         loaded = load_task(task, set_ or [])  # before torch is imported, which takes seconds
-        from regard.evaluation.few_shot.report import run_few_shot
+        from regard.evaluation.few_shot.report import OTHERS, run_few_shot
         from regard.evaluation.few_shot.table import table
 
         options: list[Any] = []
@@ -135,7 +144,7 @@ def few_shot(
             beside=_fine_tuned(options, fine_tune_items) if fine_tune else None,
         )
         for one in options:
-            files.append(one.save(files[0].with_name(f"fine-tuning-{result.task}.json")))
+            files.append(one.save(files[0].with_name(f"{OTHERS}{result.task}.json")))
     if as_json:
         _print_json(result.summary() | {"files": [str(file) for file in files]})
         return
@@ -152,18 +161,18 @@ def _fine_tuned(options: list[Any], items: int | None) -> Callable[..., Any]:
     """Gives the lines of fine-tuning, and puts the whole comparison into the list."""
     from regard.train.few_shot_options import fine_tune_and_score
 
-    def beside(*model: Any, permutations: int, **settings: Any) -> Any:
+    def beside(*model: Any, **settings: Any) -> Any:
         options.append(fine_tune_and_score(*model, items=items, **settings))
         return options[-1].curves()
 
     return beside
 
 
-def _numbers(words: list[str] | None, option: str) -> list[int]:
+def _numbers(words: list[str] | None, option: str, example: str) -> list[int]:
     """The numbers of an option, which may be given several times."""
     found = []
     for word in words or ():
         if not NUMBERS.fullmatch(word):
-            raise CallError(f"{option}: '{word}' must be whole numbers of at least 0, such as {option} 0 1 2 4.")
-        found += [int(number) for number in word.split(",") if number]
+            raise CallError(f"{option}: '{word}' must be whole numbers of at least 0, such as {option} {example}.")
+        found += [int(number) for number in re.findall("[0-9]+", word)]
     return found

@@ -6,13 +6,17 @@ import json
 import pytest
 from huggingface_hub import ModelCard
 
+from regard.evaluation.few_shot.picture import plot_few_shot
 from regard.evaluation.few_shot.result import FewShotResult, Group, Point, read_result
 from regard.evaluation.few_shot.table import notes
 from regard.evaluation.learning_curves import LearningCurve
 from regard.model_cards.card import render_card
 from regard.model_cards.few_shot import few_shot_commands, few_shot_notes, few_shot_table
+from regard.model_cards.pictures import PROMPTED as PART
+from regard.model_cards.pictures import find_pictures
+from regard.model_cards.records import read_records
 from regard.model_cards.staging import stage
-from regard.train.few_shot_options import NAME, PROMPTED
+from regard.train.few_shot_options import APART, NAME, PROMPTED
 
 from .tiny_run import make_run
 
@@ -38,9 +42,9 @@ def _result(task, points, **more):
 @pytest.fixture(scope="module")
 def run(tmp_path_factory):
     folder = make_run(tmp_path_factory.mktemp("runs"))
-    low = _point(0, 0.51, None, (0.45, 0.57))
+    low, cut = _point(0, 0.51, None, (0.45, 0.57)), {"cut": 3, "dropped": 9, "fewest": 1}
     _result(
-        "films", [low, _point(4, 0.5312, 0.0123, (0.48, 0.58), cut=3, dropped=9)], source=str(folder / "films.yaml"),
+        "films", [low, _point(4, 0.5312, 0.0123, (0.48, 0.58), **cut)], source=str(folder / "films.yaml"),
         overrides={"data.file": str(folder / "films.tsv"), "metric": "accuracy"}, limit=1200, drawn_from=5000,
     ).save(folder / "few-shot-films.json")  # fmt: skip
     groups = {"agreement": Group(600, 0.9, (0.87, 0.92), 0.5), "reflexives": Group(600, 0.6, (0.56, 0.64), 0.5)}
@@ -67,7 +71,7 @@ def test_the_card_has_every_task_with_chance_beside_it(run):
         "**At chance:** films. With any number of shots the interval holds what guessing gives.",
         "- films: Accuracy over 1,200 items, drawn at random from 5,000; the shots are drawn, balanced by label, by 3 "
         "seeds; normalisation of choices: byte, calibrated. Always the most frequent label: 55.0%. At 4 shots 3 of 30 "
-        "prompts had no room for all: 9 shots were left out, and 3.7 were shown in the mean.",
+        "prompts had no room for all: 9 shots were left out, and 3.7 were shown in the mean (at least 1).",
         "| reflexives | 600 | 60.0% | 56.0% to 64.0% | 50.0% |",
         "![A few-shot task's metric by the number of examples in the prompt](few-shot-films.png)",
         "regard few-shot runs/tiny --task PATH/tiny/films.yaml --shots 0 4 --seeds 3 --limit 1200 --normalisation "
@@ -104,14 +108,51 @@ def test_the_command_asks_in_the_same_way(run):
         "--permutations 2 --fine-tune --fine-tune-items 50"
     )
     assert few_shot_notes([result]).endswith(
-        "Fine-tuned on the same examples (50 items): 50.0% of 1, 75.0% of 4. "
-        "Prompted, on the items of fine-tuning (50 items): 25.0% of 1, 50.0% of 4. "
+        "Fine-tuned on the same examples (accuracy over 50 items): 50.0% with 1 example, 75.0% with 4 examples. "
+        "Prompted, on the items of fine-tuning (accuracy over 50 items): 25.0% with 1 example, 50.0% with 4 examples. "
         "Rate and steps of fine-tuning are settled by cross-validation on up to 3 draws of as many examples, and all "
         "seeds share them: behind fine-tuning on k examples are up to 3k labelled ones. One example takes a default."
     )
     whole = _result("films", [point], items=50, majority=None, settings=settings, beside=beside[:1])
     assert few_shot_commands([whole], "runs/tiny").endswith("--seeds 7, --normalisation byte --calibrate "
                                                             "--permutations 2 --fine-tune")  # fmt: skip
+
+
+def test_examples_that_do_not_fit_are_not_called_the_same():
+    """The line of fine-tuning has another name then, by which the command is known all the same."""
+    beside = [LearningCurve(f"{APART} (1 item)", [4], [[0.5]])]
+    cut = _point(4, 0.5, None, (0.45, 0.57), cut=3, dropped=9, fewest=1)
+    result = _result("films", [cut], beside=beside)
+    told = few_shot_notes([result])
+    assert "9 shots were left out, and 3.7 were shown in the mean (at least 1). Fine-tuned on those exam" in told
+    assert "Fine-tuned on those examples that fit alone (accuracy over 1 item): 50.0% with 4 examples." in told
+    assert "the same examples" not in told
+    assert few_shot_commands([result], "runs/tiny").endswith("--fine-tune --fine-tune-items 1")
+    before = dataclasses.replace(result, points=[dataclasses.replace(cut, fewest=None)])  # it was not counted
+    assert "and 3.7 were shown in the mean. Fine-tuned" in few_shot_notes([before])
+
+
+def test_a_picture_says_what_it_shows(tmp_path):
+    """By the result of its name: the number of examples, of two ways, or groups of items at one number."""
+    folder = make_run(tmp_path)
+    groups = {name: Group(600, 0.9, (0.87, 0.92), 0.5) for name in ("agreement", "reflexives")}
+    point = _point(4, 0.5, None, (0.45, 0.57))
+    results = {
+        "films": _result("films", [point]),
+        "pairs": _result("pairs", [dataclasses.replace(point, groups=groups)]),
+        "tuned": _result("tuned", [point], beside=[LearningCurve(f"{NAME} (50 items)", [4], [[0.5]])]),
+    }
+    for name, result in results.items():
+        result.save(folder / f"few-shot-{name}.json")
+        plot_few_shot(result, folder / f"few-shot-{name}.png")
+    (folder / "few-shot-alone.png").write_bytes(b"")
+    alts = {one.path.stem: one.kind.alt for one in find_pictures(read_records(folder)) if one.kind.part == PART}
+    assert alts == {
+        "few-shot-alone": "A few-shot task's metric by the number of examples in the prompt",
+        "few-shot-films": "A few-shot task's metric by the number of examples in the prompt",
+        "few-shot-pairs": "A few-shot task's metric by group of items",
+        "few-shot-tuned": "A few-shot task's metric by the number of examples, prompted and fine-tuned",
+    }
 
 
 def test_items_that_share_rules_are_told():

@@ -14,7 +14,7 @@ import pytest
 import torch
 from tokenizers import Tokenizer, models
 from torch import nn
-from transformers import PreTrainedTokenizerFast
+from transformers import GPT2Config, GPT2LMHeadModel, PreTrainedTokenizerFast
 
 from regard.evaluation.few_shot.items import Item
 from regard.evaluation.few_shot.measures import clusters_of, interval, wilson
@@ -38,7 +38,8 @@ from regard.train.few_shot_options import fine_tune_and_score, items_of, options
 from regard.train.tensor_memory import peak_memory
 from regard.train.tokenization import train_tokenizer
 
-SIZES = {"pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2, "initializer_range": 0.3}
+SPECIAL = {"pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2}
+SIZES = {**SPECIAL, "initializer_range": 0.3}
 WORDS = ["red", "green", "blue", "dark", "light", "warm", "cold", "old", "new", "good", "bad", "loud"]
 TOKENIZER = train_tokenizer([f"{a} {b}: yes\n{a}>{b}\nno" for a in WORDS for b in WORDS], "char", 64, template="none")
 TASK = """
@@ -248,7 +249,7 @@ def test_no_item_is_among_the_examples_that_its_copy_learnt(task, monkeypatch):
     def answer(task, items, pool, settings, reader, show=None):
         if settings.shots == (0,):
             asked.append(([item.id for item in items], learnt[-1]))
-        return [{"item": item.id, "prediction": 1, "correct": True} for item in items]
+        return [{"item": item.id, "prediction": 1, "correct": True, "dropped": 0} for item in items]
 
     monkeypatch.setattr(few_shot_options, "ask", answer)
     monkeypatch.setattr(few_shot_options, "peak_memory", lambda model, work: 0)
@@ -297,6 +298,87 @@ def test_both_ways_are_drawn_on_the_same_items_where_some_are_left_out(short, tm
     for text in (tuned.name, prompted.name, "tiny, prompted (12 items under 2 rules; bars: 95 % over the items)"):
         assert f"<!-- {text} -->" in drawn
     assert read_result(result.save(tmp_path / "r.json")).beside == result.beside
+
+
+def test_prompting_is_the_mean_over_the_orders(task, short, monkeypatch):
+    """As in the table of prompting. Made to be right of all items in the first order, and of the first six of sixteen
+    in the second: (1 + 6/16) / 2."""
+    answers = few_shot_options.ask
+
+    def ask(task, items, pool, settings, reader):
+        place = {item.id: place for place, item in enumerate(items)}
+        records = answers(task, items, pool, settings, reader)
+        return [one | {"correct": one["order"] != 1 or place[one["item"]] < 6} for one in records]
+
+    monkeypatch.setattr(few_shot_options, "ask", ask)
+    result = fine_tune_and_score(decoder(), TOKENIZER, task, shots=(4,), seeds=2, permutations=2)
+    (point,) = result.points
+    assert point.prompting.values == [(1 + 6 / 16) / 2] * 2
+    assert point.prompting.interval == wilson((1 + 6 / 16) / 2, 16)
+    assert (point.prompting.examples, point.prompting.fewest) == (4.0, 4)
+    assert point.fine_tuning.values == [1.0, 1.0]  # asked without examples, once
+    assert result.permutations == 2
+    sentence = "B is the mean over 2 orders of the examples, or as many as there are."
+    assert sentence in options_table(result)
+    assert sentence not in options_table(dataclasses.replace(result, permutations=1))
+
+
+LIMIT = 48
+
+
+def gpt2():
+    """The library's, with a table of positions, which fails beyond its end."""
+    torch.manual_seed(0)
+    return GPT2LMHeadModel(
+        GPT2Config(vocab_size=len(TOKENIZER), n_positions=LIMIT, n_embd=16, n_layer=1, n_head=2, **SPECIAL)
+    )
+
+
+@pytest.mark.parametrize("make", [gpt2, decoder, encoder_decoder])
+def test_examples_that_do_not_fit_are_left_out_and_counted(task, short, make):
+    """Three examples for each item, of which one is longer than the model reads: by its table of positions or, where
+    positions are computed for any length, by the tokenizer's limit. Each character is a token. The description has 9
+    of them, query and answer of the two short ones 9 and 4, and what parts them 2: two fit into 48 with the query."""
+    tokenizer = copy.deepcopy(TOKENIZER)
+    tokenizer.model_max_length = LIMIT if make is not gpt2 else 10**30
+    texts = ["red cold", "old warm", "good blue " * 8]
+    pool = [Item(f"shot-{place}", {"text": one}, ("no", "yes"), 1) for place, one in enumerate(texts)]
+    items = [Item(f"{place}", {"text": one}, ("no", "yes"), 1) for place, one in enumerate(["a b", "a d", "e d"])]
+    settings = {"shots": (1, 3), "seeds": 3, "data": (items, pool)}
+    learner = Learner(make(), tokenizer, task)
+    assert [learner.fits(shot) for shot in pool] == [True, True, False]
+    options = fine_tune_and_score(make(), tokenizer, task, **settings)
+    prompted = few_shot(make(), tokenizer, task, **settings)
+    one, three = options.points
+    assert (three.fine_tuning.examples, three.fine_tuning.fewest, three.settling_examples) == (2.0, 2, 2)
+    assert 0 < one.fine_tuning.examples < 1  # some seed draws the long one alone
+    assert one.fine_tuning.fewest == 0
+    assert one.copies == one.fine_tuning.examples  # nothing to learn, no copy
+    for point, by_prompt in zip(options.points, prompted.points, strict=True):
+        assert point.prompting.examples == pytest.approx(point.shots - by_prompt.dropped / by_prompt.prompts)
+        assert point.prompting.fewest == by_prompt.fewest < point.shots
+        assert point.prompting.values == by_prompt.by_seed
+    (curve,) = options.curves()
+    assert (curve.name, items_of(curve)) == ("fine-tuned on those examples that fit alone (3 items)", 3)
+    text = options_table(options)
+    assert "both ways with the same items and scorer. The examples are not always the same" in text
+    assert "| examples | A: fine-tuned | learnt | 95 % over items |" in text
+    assert "| B: prompted | shown | 95 % over items |" in text
+    assert f"| 3 | {three.fine_tuning.mean:.1%} ± " in text
+    assert " | 2 | " in text
+    assert f" | {one.fine_tuning.examples:.3g} (at least 0) | " in text
+    whole = fine_tune_and_score(make(), tokenizer, task, **settings | {"shots": (1,), "data": (items, pool[:2])})
+    assert whole.same_examples
+    assert "with the same examples, items and scorer." in options_table(whole)
+    assert "| learnt |" not in options_table(whole)
+
+
+def test_without_any_example_that_fits_a_copy_is_as_the_model_is(task):
+    model = decoder()
+    learner = Learner(model, TOKENIZER, task)
+    learner.learn(load_items(task)[0][:2], Schedule(1e-2, 2))
+    learner.learn([], Schedule(1e-2, 2))
+    assert torch.equal(weights_of(learner.model), weights_of(model))
 
 
 @pytest.mark.parametrize(

@@ -4,10 +4,14 @@ import dataclasses
 import json
 import math
 import os
+import shlex
 
 import pytest
 import torch
-from transformers import GPT2Config, GPT2LMHeadModel
+from tokenizers import Tokenizer
+from tokenizers.models import WordLevel
+from tokenizers.pre_tokenizers import WhitespaceSplit
+from transformers import GPT2Config, GPT2LMHeadModel, PreTrainedTokenizerFast
 from typer.testing import CliRunner
 
 from regard.evaluation.few_shot.items import Item
@@ -16,6 +20,7 @@ from regard.evaluation.few_shot.picture import plot_few_shot
 from regard.evaluation.few_shot.prompts import ModelRoom
 from regard.evaluation.few_shot.report import run_few_shot
 from regard.evaluation.few_shot.result import collect, read_result
+from regard.evaluation.few_shot.rows import load_items
 from regard.evaluation.few_shot.rules import NORMALISATIONS, predict, values
 from regard.evaluation.few_shot.run import ask, few_shot, settings_of
 from regard.evaluation.few_shot.scoring import Score
@@ -393,6 +398,24 @@ def test_an_encoder_decoder_reads_the_shots_and_writes_the_answer(run):
     assert all("e" not in one["prediction"] and "Review" not in one["prediction"] for one in written.records)
 
 
+def test_what_the_tokenizer_cannot_write_is_counted_and_told(run, caplog):
+    """Of "Review: film 0 is poor" and so on, in words: the vocabulary has those of the template and of the labels, and
+    neither the number nor "poor". The second text is longer by two words that it lacks, and the third by four."""
+    folder, model, tokenizer = run
+    few_shot(model, tokenizer, folder / "films.yaml", shots=[0], limit=3)
+    assert not caplog.messages  # bytes can write anything
+    known = ["<unk>", "Review:", "film", "is", "Opinion:", "negative", "positive"]
+    words = Tokenizer(WordLevel({word: number for number, word in enumerate(known)}, unk_token="<unk>"))
+    words.pre_tokenizer = WhitespaceSplit()
+    words = PreTrainedTokenizerFast(tokenizer_object=words, unk_token="<unk>")
+    task = load_task(folder / "films.yaml", ["data.file=films.tsv"])
+    every, pool = load_items(task)
+    result = few_shot(model, words, task, shots=[0, 1], seeds=1, data=(every[:3], pool))
+    assert [(one["item"], one["unknown"]) for one in result.records] == [("0", 2), ("1", 2 + 2), ("2", 2 + 4)] * 2
+    # Each item has six words in its query and two labels; two of the three have two and four words more.
+    assert "40.0% of the tokens of what is asked (12 of 30) are unknown" in caplog.text
+
+
 def test_every_normalisation_can_be_computed_from_the_file(run, tmp_path):
     folder, model, tokenizer = run
     result = few_shot(model, tokenizer, folder / "films.yaml", shots=[0, 1], seeds=2, calibrate=True)
@@ -435,11 +458,34 @@ def test_the_command_takes_the_numbers_as_they_are_written(run, monkeypatch):
     assert json.loads(done.stdout)["settings"] == {
         "shots": [2], "seeds": [7], "balanced": False, "normalisation": "none", "calibrate": True, "permutations": 2,
     }  # fmt: skip
-    for written in ("--shots 0,2 --seeds 3,5", "--shots=0 2 --seeds=3 5", "--shots 0 --shots 2 --seeds 3 --seeds 5"):
+    numbers = ("--shots 0,2 --seeds 3,5", "--shots=0 2 --seeds=3 5", "--shots 0 --shots 2 --seeds 3 --seeds 5",
+               "--shots '0, 2' --seeds '3 5'")  # fmt: skip
+    for written in numbers:
         words = f"few-shot --task films.yaml {written} --limit 2 --json --output out tiny"
-        done = CliRunner().invoke(app, words.split(), catch_exceptions=False)
+        done = CliRunner().invoke(app, shlex.split(words), catch_exceptions=False)
         settings = json.loads(done.stdout)["settings"]
         assert (settings["shots"], settings["seeds"]) == ([0, 2], [3, 5])
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        ("--shots -1 tiny", "--shots: '-1' must be whole numbers of at least 0, such as --shots 0 1 2 4."),
+        ("--shots 0 -1 tiny", "--shots: '0,-1' must be whole numbers"),
+        ("--shots a tiny", "--shots: 'a' must be whole numbers"),
+        ("tiny --shots 1.5", "--shots: '1.5' must be whole numbers"),
+        ("tiny --shots --limit 3", "--shots: '' must be whole numbers"),
+        ("tiny --seeds x", "--seeds: 'x' must be whole numbers of at least 0, such as --seeds 5 for five of them, or"),
+        ("tiny --seeds ,", "--seeds: ',' must be whole numbers"),
+        ("tiny --seeds 0", "--seeds 0: how many must be at least 1; the seed 0 alone is --seeds 0,"),
+    ],
+)
+def test_numbers_that_cannot_be_are_named_with_their_option(words, sentence):
+    from regard.cli import CallError, app
+
+    with pytest.raises(CallError) as caught:
+        CliRunner().invoke(app, ["few-shot", *words.split(), "--task", "films.yaml"], catch_exceptions=False)
+    assert sentence in str(caught.value)
 
 
 def test_what_cannot_be_is_refused_before_the_model_is_read(run, monkeypatch):
@@ -453,6 +499,11 @@ def test_what_cannot_be_is_refused_before_the_model_is_read(run, monkeypatch):
         "There is no task 'films'": ("tiny", "films", {}),
         "normalisation: 'chars' is not known": ("tiny", "films.yaml", {"normalisation": "chars"}),
         "seeds=.0, 0. must be at least one, and no seed twice": ("tiny", "films.yaml", {"seeds": [0, 0]}),
+        "seeds=0 says how many and must be at least 1; the seed 0 alone is": ("tiny", "films.yaml", {"seeds": 0}),
+        "content: the item '0' .* has no field 'zzz', but sentence, label": (
+            "tiny", "films.yaml", {"overrides": ["content=[zzz]"]}
+        ),
+        "the pool has [0-9]+ examples": ("tiny", "films.yaml", {"shots": [1000]}),
         "There is no folder './none'": ("./none", "films.yaml", {}),
         "limit=0 must be at least 1": ("tiny", "films.yaml", {"limit": 0}),
         "--output: '.*films.tsv' is a file": ("tiny", "films.yaml", {"output": folder / "films.tsv" / "below"}),

@@ -2,6 +2,7 @@
 
 import json
 import logging
+import math
 from types import SimpleNamespace
 
 import pytest
@@ -205,7 +206,15 @@ BROKEN = {
                       "generation.stop holds an empty text"),
     "a name with a slash": (TASK, "name: 'a/b' must be letters, digits", "name=a/b"),
     "not YAML": ("query: [", "is not valid YAML"),
-    "a list": ("- query", "is not a list of keys such as 'data:' and 'query:'"),
+    "a list": ("- query", "holds a list, and a task has keys such as 'data:' and 'query:'"),
+    "an empty file": ("", "holds nothing, and a task has keys"),
+    "a field that is no name": (TASK.replace("choices: {labels: [no, yes]}", "generation: {}"),
+                                "answer.field: 3 must be the name of a field with a list of", "answer={field: 3}"),
+    "choices beside a generator's": ("data: {builtin: minimal-pairs}\nquery: ''",
+                                     "choices: the generator 'minimal-pairs' brings its own, so other ones need an "
+                                     "answer", "choices.labels=[a, b]"),
+    "a name that no file can have": (TASK, r"name: 'a{20}\.\.\.' has 300 bytes and must have at most 200",
+                                     "name=" + "a" * 300),
     "an override without quotes": (TASK, "is not valid YAML: .*; a text with '{', '.' or ': ' in it stands in quotes",
                                    "query=Q: {{ question }}"),
     "an override without a value": (TASK, "'data.file' is not of the form key=value, such as data.file=my.jsonl",
@@ -222,10 +231,15 @@ def test_a_broken_task_is_refused_in_one_sentence(folder, name):
 
 
 BROKEN_DATA = {
-    "a field that is not there": ('query="{{ qestion }}"', "query of the item '0': 'qestion' is undefined; the fields "
-                                  "are question, label"),
-    "an answer that is no choice": ('answer="maybe"', "answer of the item '0': 'maybe' is none of the choices no, "),
-    "an answer beyond the choices": ('answer="-1"', "answer of the item '0': -1 is no place among its 2 choices"),
+    "a field that is not there": ('query="{{ qestion }}"', r"query of the item '0' \(asked.jsonl, line 1\): 'qestion' "
+                                  "is undefined; the fields are question, label"),
+    "an answer that is no choice": ('answer="maybe"', r"answer of the item '0' \(asked.jsonl, line 1\): 'maybe' is "
+                                    "none of the choices no, "),
+    "an answer beyond the choices": ('answer="-1"', r"answer of the item '0' .*: -1 is no place among its 2 choices"),
+    "content that is not there": ("content=[zzz]", r"content: the item '0' \(asked.jsonl, line 1\) has no field "
+                                  "'zzz', but question, label"),
+    "more text than the memory holds": ('query="{{ question * 10**17 }}"', "query of the item '0' .* is too much for "
+                                        "the memory; the fields are question, label"),
     "a file that is not there": ("data.file=nowhere.jsonl", "reads the file 'nowhere.jsonl', and there is none: "
                                  "name yours with --set data.file=PATH, or"),
     "shots that are not there": ("data.shots_file=none.jsonl", "name yours with --set data.shots_file=PATH, or"),
@@ -240,7 +254,11 @@ BROKEN_DATA = {
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ("{phenomenon: agreement}", "the generator 'minimal-pairs' does not take .*unexpected keyword argument"),
+        (
+            "{phenomenon: agreement}",
+            "data.options.phenomenon: the generator 'minimal-pairs' has no such option: did you "
+            r"mean 'data.options.phenomena'\?",
+        ),
         ("{phenomena: [agrement]}", "phenomena: there is no 'agrement': did you mean 'agreement'"),
         ("{phenomena: 3}", "phenomena=3 must be a list of names: agreement, "),
         ("{phenomena: [3]}", r"phenomena=\[3\] must be a list of names: agreement, "),
@@ -254,11 +272,15 @@ def test_options_that_a_generator_does_not_take_are_refused(options, message):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({}, r"the generator 'in-context' does not take {} \(missing a required argument: 'task'\)"),
-        ({"task": "swapping", "pol": 3}, "does not take .*unexpected keyword argument 'pol'"),
+        ({}, "data.options.task is missing: the generator 'in-context' needs it"),
+        ({"task": "swapping", "pol": 3}, r"data.options.pol: .* no such option: did you mean 'data.options.pool'\?"),
+        ({"task": "swapping", "name": "x"}, "data.options.name: .* no such option: it is 'task', 'split' or 'pool'"),
         ({"task": 3}, "task=3 must be the name of an in-context task: swapping, "),
         ({"task": "swapping", "pool": "3"}, "pool='3' is not a whole number"),
-        ({"task": "swapping", "seed": 3}, "does not take .*multiple values for argument 'seed'"),
+        (
+            {"task": "swapping", "seed": 3},
+            "data.options.seed: it is no option of a generator, but a key of data: data.se",
+        ),
     ],
 )
 def test_options_of_in_context_tasks_are_checked(options, message):
@@ -288,6 +310,83 @@ def test_broken_data_are_refused_in_one_sentence(folder, name):
     with pytest.raises(ValueError, match=message) as caught:
         load_items(task)
     assert "\n" not in str(caught.value)
+
+
+GOOD = {"question": "Is it?", "label": 1}
+WITHOUT_VALUE = {
+    "null": ("{{ question }}", GOOD | {"question": None}, r"'question' has no value \(null\)"),
+    "NaN": ("{{ question }}", GOOD | {"question": math.nan}, r"'question' has no value \(NaN\)"),
+    "null in a filter": ("{{ question | trim }}", GOOD | {"question": None}, r"'question' has no value \(null\)"),
+    "null joined to a text": ("{{ label ~ question }}", GOOD | {"question": None}, "'question' has no value"),
+    "null inside": ("{{ question.en }}", GOOD | {"question": {"en": None}}, r"'question\.en' has no value \(null\)"),
+    "null in a list": ("{{ question | join }}", GOOD | {"question": ["a", None]}, r"'question\[1\]' has no value"),
+}
+
+
+@pytest.mark.parametrize("name", WITHOUT_VALUE)
+def test_a_field_without_a_value_is_no_text(folder, name):
+    """The third row of either file lacks it; neither "None" nor "nan" gets into a prompt."""
+    query, bad, message = WITHOUT_VALUE[name]
+    task = _task(folder, TASK, f"query='{query}'")
+    good = GOOD | ({"question": {"en": "Is it?"}} if "." in query else {})
+    for faulty, item in {"asked": "2", "shown": "shown/2"}.items():
+        for file in ("asked", "shown"):
+            rows = [good, good, bad if file == faulty else good]
+            (folder / f"{file}.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+        with pytest.raises(ValueError, match=rf"the item '{item}' \({faulty}.jsonl, line 3\): {message}"):
+            load_items(task)
+
+
+def test_an_expression_without_a_value_is_no_text(folder):
+    task = _task(folder, TASK, "query='{{ {}.get(question) }}'")
+    with pytest.raises(ValueError, match="query of the item '0' .*: an expression gives None in the place of a text"):
+        load_items(task)
+
+
+def test_a_template_may_say_what_stands_for_a_field_without_a_value(folder):
+    templates = {
+        "{{ hint | default('no hint') }}": "no hint",
+        "{{ hint or question }}": "Is it?",
+        "{{ question if hint is none else hint }}": "Is it?",
+        "{{ question if hint == none else hint }}": "Is it?",
+        "{{ 'none' if hint is not defined else hint }}": "none",
+    }
+    for query, text in templates.items():
+        task = _task(folder, TASK, f'query="{query}"')
+        for value in (None, math.nan):
+            assert queries_of(task, item_of(task, GOOD | {"hint": value}, 0)) == (text,)
+
+
+def test_labels_of_a_column_that_lacks_some_are_whole_numbers(folder):
+    """A column of whole numbers with a gap is one of floats: 0.0 is the label 0, and the gap is what is refused."""
+    import pyarrow
+    from pyarrow import parquet
+
+    table = pyarrow.table({"question": ["a", "b", "c"], "label": pyarrow.array([0.0, 1.0, None])})
+    parquet.write_table(table, folder / "gap.parquet")
+    task = _task(folder, TASK, "data.file=gap.parquet")
+    with pytest.raises(ValueError, match=r"^answer of the item '2' \(gap.parquet, row 3\): 'label' has no value"):
+        load_items(task)
+    parquet.write_table(table.slice(0, 2), folder / "gap.parquet")
+    assert [item.answer for item in load_items(task)[0]] == [0, 1]
+    stars = _task(folder, TASK.replace("[no, yes]", '["1", "2"]'))
+    assert item_of(stars, {"question": "?", "label": 2.0}, 0).answer == 1
+    decimals = _task(folder, TASK.replace("[no, yes]", '["1.0", "0.0"]'))
+    assert item_of(decimals, {"question": "?", "label": 0.0}, 0).answer == 1
+
+
+def test_a_file_without_rows_is_named(folder):
+    (folder / "asked.jsonl").write_text("\n")
+    with pytest.raises(ValueError, match="The task 'task' has no items: 'asked.jsonl' holds none"):
+        load_items(load_task("task.yaml"))
+
+
+def test_items_without_a_group_are_counted_under_a_name(folder):
+    task = _task(folder, TASK, 'group="{{ kind }}"')
+    groups = [item_of(task, GOOD | {"kind": kind}, 0).group for kind in ("", "  ", "old")]
+    assert groups == ["(none)", "(none)", "old"]
+    with pytest.raises(ValueError, match="group of the item '0': 'kind' has no value"):
+        item_of(task, GOOD | {"kind": None}, 0)
 
 
 def test_a_task_that_is_not_there_names_the_nearest(folder):

@@ -6,7 +6,7 @@ import os
 
 import pytest
 
-from regard.evaluation.files import check_output_folder, json_text, replacing
+from regard.evaluation.files import check_output_file, check_output_folder, json_text, replacing
 from regard.train.records import read_json, write_json
 
 
@@ -75,3 +75,15 @@ def test_a_place_that_takes_no_folder_is_told_before_the_work(tmp_path, monkeypa
     monkeypatch.setattr("tempfile.mkdtemp", refuse)
     with pytest.raises(ValueError, match=r"nothing can be written to the folder '.*' \(Read-only file system\)"):
         check_output_folder(tmp_path / "run")
+    with pytest.raises(ValueError, match=r"^a.txt cannot be written: nothing can be written to the folder '.*' \(Re"):
+        check_output_file(tmp_path / "a.txt", "a.txt")
+
+
+def test_a_place_that_takes_no_file_is_told_before_the_work(tmp_path):
+    (tmp_path / "file").write_text("")
+    os.mkfifo(tmp_path / "pipe")
+    for name in ("new/deep/a.txt", "file", "pipe"):
+        check_output_file(tmp_path / name, "a.txt")
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["file", "pipe"]  # nothing is left behind
+    with pytest.raises(ValueError, match=r"^a.txt cannot be written: '.*file' is a file, not a folder\.$"):
+        check_output_file(tmp_path / "file" / "a.txt", "a.txt")

@@ -156,6 +156,10 @@ def test_load_run_says_what_is_missing(tmp_path):
     decoder(20).save_pretrained(tmp_path / "untold")
     with pytest.raises(ValueError, match=r"has no tokenizer that can be loaded: its tokenizer\.json is missing"):
         load_run(tmp_path / "untold")
+    sizes = {"vocab_size": 10, "n_positions": 8, "n_embd": 8, "n_layer": 1, "n_head": 1}
+    GPT2LMHeadModel(GPT2Config(**sizes)).save_pretrained(tmp_path / "dumb")  # the library makes an empty tokenizer
+    with pytest.raises(ValueError, match=r"dumb' has no tokenizer that can be loaded: its tokenizer\.json, or"):
+        load_run(tmp_path / "dumb")
     config = TransformerDecoderConfig(architectures=["SomethingElse"])
     with pytest.raises(ValueError, match="SomethingElse"):
         auto_class_name(config)

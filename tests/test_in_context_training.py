@@ -183,9 +183,11 @@ def test_a_sample_is_as_long_as_the_recipe_lets_it_be(tokenizer):
     ("settings", "sentence"),
     [
         (["data.tasks={swaping: 1}"], "data.tasks: There is no in-context task 'swaping': did you mean 'swapping'"),
-        (["data.tasks={swapping: 0}"], "data.tasks.swapping: 0.0 is no weight above 0"),
+        (["data.tasks={swapping: 0, copying: null}"], "data.tasks: every task is left out, by 0 or null"),
+        (["data.tasks.swapping=-1"], "data.tasks.swapping: -1.0 is no weight above 0; 0 or null leaves a task out"),
+        (["data.tasks.swapping=a"], "data.tasks.swapping: 'a' is not a number or null."),
         (["data.train=my.txt"], "data.train: 'my.txt' is no number of rows, such as 2000"),
-        (["data.tasks={swapping: many}"], "data.tasks: {'swapping': 'many'} is not a mapping of names to numbers"),
+        (["data.tasks={swapping: many}"], "data.tasks.swapping: 'many' is not a number or null."),
         (["data.train=20000000"], "data.train: 20000000 rows are too many: at most 10000000"),
         (["data.test=" + "9" * 20], "data.test: 9+ rows are too many"),
         (["data.path=imdb"], "data.path: 'imdb' has no effect on in-context, whose rows are made: leave it out"),
@@ -202,6 +204,12 @@ def test_a_sample_is_as_long_as_the_recipe_lets_it_be(tokenizer):
 def test_what_cannot_work_is_refused(settings, sentence):
     with pytest.raises(RecipeError, match=sentence.replace("(", r"\(")):
         load_recipe(RECIPE, settings)
+
+
+def test_an_override_leaves_a_task_out():
+    every = load_recipe(RECIPE).data.tasks
+    data = load_recipe(RECIPE, ["data.tasks.swapping=0", "data.tasks.copying=null"]).data
+    assert data.tasks == {name: weight for name, weight in every.items() if name not in ("swapping", "copying")}
 
 
 def test_it_may_begin_from_weights_that_are_there():

@@ -229,6 +229,13 @@ def test_what_cannot_be_is_refused(settings, sentence):
         minimal_pairs(**settings)
 
 
+def test_a_file_that_cannot_be_written_is_told_before_pairs_are_made(tmp_path, monkeypatch):
+    (tmp_path / "file").write_text("")
+    monkeypatch.setattr("regard.evaluation.minimal_pairs.generation.minimal_pairs", pytest.fail)
+    with pytest.raises(ValueError, match=r"^The file '.*file/p.jsonl' cannot be written: '.*file' is a file, not a f"):
+        write_minimal_pairs(tmp_path / "file" / "p.jsonl")
+
+
 def test_a_paradigm_without_more_pairs_says_so(monkeypatch):
     monkeypatch.setitem(PHENOMENA, "agreement", {"one": lambda draw, side: (f"Good {side}.", f"Bad {side}.")})
     with pytest.raises(ValueError, match="there are no more pairs of agreement, one"):

@@ -2,13 +2,16 @@
 
 import xml.etree.ElementTree
 
+import numpy as np
 import pytest
 import torch
 from transformers import MarianConfig, MarianMTModel
 
 from regard.evaluation.attention import attention_maps
 from regard.evaluation.attention_pictures import plot_attention
-from regard.evaluation.curves import plot_history
+from regard.evaluation.curves import plot_curves, plot_history
+from regard.evaluation.induction import InductionMeasures, InductionProbe
+from regard.evaluation.induction_pictures import plot_induction
 from regard.evaluation.tokens import readable_tokens
 from regard.modeling import TransformerConfig
 from regard.modeling import TransformerForConditionalGeneration as Seq2Seq
@@ -118,6 +121,70 @@ def test_loss_curve_needs_losses(tmp_path):
     with pytest.raises(ValueError, match=r"must end in \.png or \.svg"):
         plot_history(HISTORY, tmp_path / "loss.jpg")
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.fixture
+def figure_of(monkeypatch):
+    """Gives the figure that a function of a module hands over to be saved."""
+
+    def draw(module, call):
+        found = []
+        monkeypatch.setattr(f"regard.evaluation.{module}.save_figure", lambda figure, _: found.append(figure))
+        call()
+        return found[0]
+
+    return draw
+
+
+def test_a_curve_of_what_is_never_negative_begins_at_0(figure_of):
+    """Matplotlib's margin would go below, of zeros alone to -0.055."""
+    history = [
+        {"step": step, "eval_loss": 0.0, "eval_exact_match_4": share, "eval_f1": 50 + share, "eval_mcc": share - 0.5}
+        for step, share in ((1, 0.0), (2, 1.0))
+    ]
+    figure = figure_of("curves", lambda: plot_curves({"a": history}, "a.png"))
+    loss, match, f1, correlation = (axes.get_ylim() for axes in figure.axes)
+    assert loss == (0, 1)
+    assert match == (0, pytest.approx(1.05))
+    assert f1[0] > 49
+    assert correlation[0] < -0.5
+    assert all(not line.get_clip_on() for line in figure.axes[0].lines)  # else a point at 0 is cut in two
+    figure = figure_of("curves", lambda: plot_history(history, "a.png"))
+    assert figure.axes[0].get_ylim() == (0, 1)
+
+
+def test_what_was_measured_after_so_many_examples_is_called_so(figure_of):
+    names = ["exact_match", "exact_match_0", "exact_match_1", "all-or-any_4", "rouge2"]
+    history = [{"step": 1} | {f"eval_{name}": 0.5 for name in names}]
+    figure = figure_of("curves", lambda: plot_curves({"a": history}, "a.png"))
+    assert {axes.get_title(loc="left") for axes in figure.axes} == {
+        "validation exact match",
+        "validation exact match after no examples",
+        "validation exact match after 1 example",
+        "validation all-or-any after 4 examples",
+        "validation rouge2",
+    }
+
+
+@pytest.mark.parametrize(("heads", "others"), [(2, []), (4, ["the other 4 heads"])])
+def test_every_head_of_induction_stands_in_the_legend(figure_of, heads, others):
+    """Two layers; the four best heads have lines of their own, and the others share one entry."""
+    probe = InductionProbe(torch.zeros(1, 41, dtype=torch.long), 20)
+    scores = np.arange(2 * heads).reshape(2, heads) / 10
+    measures = InductionMeasures(1.0, 0.5, scores, np.zeros((2, heads, 41, 41), dtype=np.float32))
+    record = [{"step": step, "first": 1.0, "second": 0.5, "prefix_matching": scores.tolist()} for step in (0, 1)]
+    tokens = ["<s>", *"abcdefghijklmnopqrst" * 2]
+    figure = figure_of("induction_pictures", lambda: plot_induction(record, measures, probe, tokens, "a.png"))
+    _, axes, drawn_map = figure.axes
+    legend = [text.get_text() for text in axes.get_legend().get_texts()]
+    assert legend[0] == f"layer 1, head {heads - 1}"
+    assert legend[4:] == others
+    assert axes.get_ylim() == (0, 1)  # a share of the attention
+    figure.draw_without_rendering()
+    ticks = drawn_map.get_xticklabels()
+    boxes = [label.get_window_extent() for label in ticks]
+    assert min(label.get_fontsize() for label in ticks) >= 6  # points, or "<s>" cannot be read
+    assert all(one.x1 <= other.x0 for one, other in zip(boxes[:-1], boxes[1:], strict=True))
 
 
 def test_attention_picture(tokenizer, tmp_path):

@@ -640,6 +640,13 @@ def test_files_that_no_picture_can_be_written_to(name, sentence, tmp_path, monke
             call(name)
     assert check_format("new/folder/a.PNG") == ".png"
 
+    def refuse(**_):
+        raise OSError(30, "Read-only file system")
+
+    monkeypatch.setattr("tempfile.mkdtemp", refuse)
+    with pytest.raises(ValueError, match=r"^The picture 'a.png' cannot be written: nothing can .* \(Read-only file"):
+        check_format("a.png")
+
 
 def test_runs_of_one_name_are_told_apart(tmp_path):
     runs = [tmp_path / "a" / "demo", tmp_path / "b" / "demo"]

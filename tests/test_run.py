@@ -215,6 +215,34 @@ def test_a_folder_with_ones_own_recipe_is_not_deleted(run, tmp_path):
     assert {path.name for path in tmp_path.iterdir()} == {"recipe.yaml", "metrics.json"}
 
 
+def test_a_run_of_another_task_is_known_by_its_own_recipe(run, tmp_path):
+    """Of linear regression, which has no tokenizer, and of one that has, each in the other's place."""
+    regression = load_recipe("in-context/linear-regression")
+    unfinished = tmp_path / "lines"
+    unfinished.mkdir()
+    regression.save(unfinished / "recipe.yaml")
+    (unfinished / "config.json").write_text("{}")
+    for folder, recipe in ((unfinished, run[1]), (run[0], regression)):
+        check_folder(folder, recipe, resume=False, overwrite=True)
+        with pytest.raises(ValueError, match="already holds a"):
+            check_folder(folder, recipe, resume=False, overwrite=False)
+        with pytest.raises(ValueError, match="task: '.*' is not the task of the run"):
+            check_folder(folder, recipe, resume=True, overwrite=False)
+    (unfinished / "config.json").unlink()  # a recipe alone
+    with pytest.raises(ValueError, match="not a run"):
+        check_folder(unfinished, run[1], resume=False, overwrite=True)
+
+
+def test_a_run_whose_recipe_is_broken_is_a_run_still(run, tmp_path):
+    folder = tmp_path / "run"
+    folder.mkdir()
+    (folder / "recipe.yaml").write_text("name: [")
+    (folder / "tokenizer.json").write_text("{}")
+    check_folder(folder, run[1], resume=False, overwrite=True)
+    with pytest.raises(ValueError, match="is not valid YAML"):
+        check_folder(folder, run[1], resume=True, overwrite=False)
+
+
 @pytest.mark.parametrize("task", ["translation", "causal-lm", "masked-lm", "sequence-classification"])
 def test_a_streamed_run(files, tmp_path, task):
     """Evaluated in its midst and at its end, with validation rows taken from the stream."""

@@ -4,6 +4,8 @@ from regard.evaluation.naming import either
 from regard.train.sections import HOLD_OUT, IN_CONTEXT, TASKS, WORD_SETS, WORD_VECTORS, WRITING, Recipe, RecipeError
 from regard.train.value_checks import check_choice, check_least
 
+REPEATED = 5  # positions of the shortest text whose second half repeats the first: a start token, and two tokens twice
+
 
 def check_evaluation(recipe: Recipe) -> None:
     """Refuses metrics and settings that do not fit the task or its data."""
@@ -40,6 +42,7 @@ def check_evaluation(recipe: Recipe) -> None:
         check_least(evaluation, "evaluation", induction_steps=1)
         if recipe.task not in ("causal-lm", IN_CONTEXT):
             raise RecipeError(f"evaluation.induction_steps is for causal-lm and in-context, not for {recipe.task}.")
+        _check_room_to_repeat(recipe)
     if "bleu_moses_lowercase" in evaluation.metrics:
         _check_moses_language(recipe.data.target_language)
     if evaluation.no_repeat_ngram_size and recipe.task not in WRITING:
@@ -56,6 +59,24 @@ def check_evaluation(recipe: Recipe) -> None:
             "of an item's right answers would stay in training: give a file that is split by item."
         )
     _check_word_sets(recipe)
+
+
+def _check_room_to_repeat(recipe: Recipe) -> None:
+    """The positions of weights that are there already are known when those are read."""
+    from regard.modeling import TransformerDecoderConfig
+
+    model = recipe.model
+    kind = model.get("position_embedding_type", TransformerDecoderConfig.position_embedding_type)
+    given = model.get("max_position_embeddings")
+    positions = recipe.data.block_size if given is None else given  # as `model_settings` has it
+    if kind != "learned" or model.get("start_from") is not None or not isinstance(positions, int):
+        return
+    if positions < REPEATED:
+        key = "data.block_size" if given is None else "model.max_position_embeddings"
+        raise RecipeError(
+            f"{key}: {positions} learned positions are too few for evaluation.induction_steps, which has the model "
+            f"read two tokens twice after the start token: at least {REPEATED}."
+        )
 
 
 def _check_word_sets(recipe: Recipe) -> None:

@@ -15,6 +15,8 @@ is held out, over all draws, is taken for all of them. So these two numbers rest
 that a copy learns. One example cannot be cut: it takes `DEFAULT`. Where a task draws its examples from the items that
 are asked, for want of others, those few have a part in this choice of two numbers; what a copy learns never holds the
 item that it is asked.
+
+An example longer than what the model reads cannot be learnt, as it cannot be shown: `Learner.fits` says which can.
 """
 
 import copy
@@ -30,7 +32,7 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from regard.evaluation.few_shot.items import Item
 from regard.evaluation.few_shot.joining import Request, Row, join, join_apart, template
-from regard.evaluation.few_shot.prompts import Prompt, completions_of
+from regard.evaluation.few_shot.prompts import ModelRoom, Prompt, completions_of
 from regard.evaluation.few_shot.scoring import pad_of
 from regard.evaluation.few_shot.task import Task
 from regard.evaluation.few_shot.templates import queries_of
@@ -59,6 +61,9 @@ class Learner:
     Args:
         model: a causal language model or an encoder-decoder; it is not changed.
         batch_size: examples read at once; the step is that of all of them.
+
+    Attributes:
+        limit: the positions that an example may take, as a prompt may; None where there is no limit.
     """
 
     def __init__(
@@ -67,13 +72,28 @@ class Learner:
         self.tokenizer, self.task, self.batch_size = tokenizer, task, batch_size
         self.first = model
         self.model = copy.deepcopy(model).eval()  # without dropout, in learning too
+        self.limit = ModelRoom(model, tokenizer).limit
+        self._positions: dict[str, int] = {}  # that an example takes, by its id
+
+    def fits(self, shot: Item) -> bool:
+        """Whether the model reads the whole example. A table of positions fails beyond its end, and where positions
+        are computed, those beyond the declared limit have never been trained."""
+        if self.limit is None:
+            return True
+        if shot.id not in self._positions:
+            ((source, row),) = self._rows([shot])
+            self._positions[shot.id] = max(len(source or ()), len(row.ids) - 1)  # the last token is not read
+        return self._positions[shot.id] <= self.limit
 
     def forget(self) -> None:
         """Makes the copy as the model is."""
         self.model.load_state_dict(self.first.state_dict())
 
     def learn(self, shots: Sequence[Item], schedule: Schedule) -> None:
-        """Fine-tunes a fresh copy."""
+        """Fine-tunes a fresh copy; without examples it stays as the model is."""
+        if not shots:
+            self.forget()
+            return
         for _ in self._learning(self._rows(shots), schedule.learning_rate, schedule.steps):
             pass
 
@@ -81,7 +101,7 @@ class Learner:
         """The schedule with the lowest loss on examples that are held out.
 
         Args:
-            draws: sets of as many examples each, of which `settling` says the ones that count.
+            draws: sets of as many examples each, but for what does not fit; `settling` says which of them count.
         """
         losses: dict[Schedule, float] = defaultdict(float)
         for shots in settling(draws):

@@ -37,6 +37,11 @@ from regard.train.trainer import RegardTrainer
 
 PICTURE = "regression.png"
 LOGS = "logs"
+RATIOS = {  # of the model's error to another, by kind of error
+    "over_least_squares": ("least squares", "clean"),
+    "over_least_squares_noisy": ("least squares", "noisy"),
+    "over_ridge": ("ridge", "clean"),
+}
 
 
 class RegressionRows(torch.utils.data.Dataset):
@@ -171,9 +176,10 @@ def evaluate_regression(model: TransformerDecoderForInContextRegression, recipe:
 
     Returns:
         `squared_error`, the mean of the values as they came over all examples; `by_examples`, for the model and
-        each baseline the errors with 0, 1, 2, ... examples, as `errors_by_examples` has them; and where the recipe
-        names the metric, the error of the model over that of least squares at 2d examples: `over_least_squares`
-        against w·x, and `over_least_squares_noisy` against the values with their noise.
+        each baseline the errors with 0, 1, 2, ... examples, as `errors_by_examples` has them, None (in metrics.json
+        null) where those of least squares have no mean; and where the recipe names the metric, the error of the model
+        at 2d examples over that of least squares, `over_least_squares` against w·x and `over_least_squares_noisy`
+        against the values with their noise, and over that of ridge, the best predictor, `over_ridge` against w·x.
     """
     shape = shape_of(recipe)
     number = int(getattr(recipe.data, split))
@@ -183,23 +189,23 @@ def evaluate_regression(model: TransformerDecoderForInContextRegression, recipe:
     errors = {"model": errors_by_examples(predicted, rows)} | baselines(rows, shape["noise"])
     measures: dict[str, Any] = {"squared_error": float(np.mean(errors["model"]["noisy"])), "by_examples": errors}
     shots = 2 * shape["input_size"]
-    if "over_least_squares" in recipe.evaluation.metrics and shots < shape["examples"]:
-        for name, kind in (("over_least_squares", "clean"), ("over_least_squares_noisy", "noisy")):
-            least = errors["least squares"][kind][shots]
-            if least > 1e-9:  # without noise least squares has no error to compare with
-                measures[name] = errors["model"][kind][shots] / least
+    if "over_least_squares" in recipe.evaluation.metrics:
+        for name, (baseline, kind) in RATIOS.items():
+            measures[name] = errors["model"][kind][shots] / errors[baseline][kind][shots]
     return measures | {"input_size": shape["input_size"], "noise": shape["noise"]}
 
 
 @torch.no_grad()
 def predict(model: TransformerDecoderForInContextRegression, rows: Regressions, batch_size: int = 256) -> np.ndarray:
     """(B, K) what the model says at each point, from the examples before it."""
-    training = model.training
-    model.eval()
     inputs, values = (torch.from_numpy(one.astype(np.float32)).to(model.device) for one in (rows.inputs, rows.values))
     parts = zip(inputs.split(batch_size), values.split(batch_size), strict=True)
-    predicted = torch.cat([model(inputs=x, values=y).logits.float().cpu() for x, y in parts])
-    model.train(training)
+    training = model.training
+    model.eval()
+    try:
+        predicted = torch.cat([model(inputs=x, values=y).logits.float().cpu() for x, y in parts])
+    finally:
+        model.train(training)
     return predicted.double().numpy()
 
 

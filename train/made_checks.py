@@ -15,6 +15,7 @@ from regard.train.sections import (
 from regard.train.value_checks import check_choice
 
 MOST_ROWS = 10_000_000  # of a split: their numbers are held in memory
+BY_LENGTH = ("group_by_length", "batch_rebalance")  # of `train_sampling_strategy`
 # The keys of `data` that have an effect.
 DATA_KEYS = {
     IN_CONTEXT: ("train", "validation", "test", "block_size", "columns", "tasks", "learn_from"),
@@ -48,6 +49,11 @@ def check_made_rows(recipe: Recipe) -> None:
                 f"data.{key}: {value} rows are too many: at most {MOST_ROWS}, and each epoch makes others."
             )
     _refuse_without_effect(recipe, "data", DATA_KEYS[recipe.task], "whose rows are made")
+    if (strategy := recipe.training.get("train_sampling_strategy")) in BY_LENGTH:
+        raise RecipeError(
+            f"training.train_sampling_strategy: '{strategy}' needs the rows' lengths, and those of {recipe.task} are "
+            "made when they are needed: it is 'random' or 'sequential'."
+        )
     if recipe.task == REGRESSION:
         _check_regression(recipe)
     else:
@@ -66,11 +72,8 @@ def _check_regression(recipe: Recipe) -> None:
     if not 0 <= data.noise < math.inf:
         raise RecipeError(f"data.noise: {data.noise} is not a number of at least 0.")
     size = recipe.model.get("input_size", InContextRegressionConfig.input_size)
-    if "over_least_squares" in recipe.evaluation.metrics and isinstance(size, int) and data.block_size <= 2 * size:
-        raise RecipeError(
-            f"data.block_size: {data.block_size} examples are too few for over_least_squares, which asks after "
-            f"twice model.input_size: at least {2 * size + 1}."
-        )
+    if "over_least_squares" in recipe.evaluation.metrics and isinstance(size, int):
+        _check_over_least_squares(data.noise, size, data.block_size)
     _refuse_without_effect(recipe, "evaluation", REGRESSION_EVALUATION, "which writes no text")
     none = f"has no effect on {recipe.task}, whose model has no tokens: leave it out."
     for key in TOKEN_FIELDS:
@@ -79,6 +82,25 @@ def _check_regression(recipe: Recipe) -> None:
             raise RecipeError(f"model.{key}: {value!r} {none}")
     if smoothing := recipe.training.get("label_smoothing_factor"):
         raise RecipeError(f"training.label_smoothing_factor: {smoothing!r} {none}")
+
+
+def _check_over_least_squares(noise: float, size: int, examples: int) -> None:
+    """The error of least squares at 2d examples must be there, and have a mean above 0."""
+    if noise == 0:
+        raise RecipeError(
+            "evaluation.metrics: over_least_squares divides by the error of least squares, which is 0 where "
+            "data.noise is 0: set data.noise above 0, or leave the metric out."
+        )
+    if size == 1:
+        raise RecipeError(
+            "model.input_size: 1 is too small for over_least_squares: the error of least squares has no mean at 2 "
+            "examples of one coordinate; at least 2."
+        )
+    if examples <= 2 * size:
+        raise RecipeError(
+            f"data.block_size: {examples} examples are too few for over_least_squares, which asks after twice "
+            f"model.input_size: at least {2 * size + 1}."
+        )
 
 
 def _check_in_context(recipe: Recipe) -> None:
@@ -91,8 +113,12 @@ def _check_in_context(recipe: Recipe) -> None:
             task_named(name)
         except ValueError as error:
             raise RecipeError(f"data.tasks: {error}") from error
-        if not 0 < weight < math.inf:
-            raise RecipeError(f"data.tasks.{name}: {weight} is no weight above 0.")
+        if weight is not None and not 0 <= weight < math.inf:
+            raise RecipeError(f"data.tasks.{name}: {weight} is no weight above 0; 0 or null leaves a task out.")
+    weights = {name: weight for name, weight in data.tasks.items() if weight}
+    if data.tasks and not weights:
+        raise RecipeError("data.tasks: every task is left out, by 0 or null: one at least has a weight above 0.")
+    data.tasks = weights
     if data.block_size < 32:
         raise RecipeError(f"data.block_size: {data.block_size} leaves no room for examples: at least 32.")
     if tokenizer.path is not None or recipe.model.get("start_from") is not None:

@@ -14,6 +14,7 @@ from transformers import AutoTokenizer, PreTrainedModel, PreTrainedTokenizerBase
 
 from regard.evaluation.files import check_output_folder, replacing
 from regard.evaluation.in_context.scoring import at_a_glance, exact_match_by_examples
+from regard.evaluation.yaml_io import read_yaml
 from regard.train import checkpoints
 from regard.train.batching import batch_by_tokens
 from regard.train.building import (
@@ -175,9 +176,7 @@ def check_folder(run: Path, recipe: Recipe, resume: bool, overwrite: bool) -> No
     Raises:
         ValueError: it holds another run, a finished one, something else or nothing to resume, or takes no files.
     """
-    # A recipe alone may be someone's own, in a folder that must not be deleted.
-    beside = CONFIG if recipe.task == REGRESSION else TOKENIZER
-    is_run = all((run / name).is_file() for name in (RUN_RECIPE, beside))
+    is_run = _is_run(run)
     if run.exists() and not run.is_dir():
         raise RecipeError(f"'{run}' is a file, not a folder for a run: choose another with --output.")
     if overwrite and is_run and Path.cwd().is_relative_to(run.resolve()):
@@ -198,6 +197,21 @@ def check_folder(run: Path, recipe: Recipe, resume: bool, overwrite: bool) -> No
     elif not is_run and run.is_dir() and any(run.iterdir()):
         raise RecipeError(f"The folder '{run}' holds something that is not a run: choose another one with --output.")
     check_output_folder(run)
+
+
+def _is_run(folder: Path) -> bool:
+    """Whether a folder holds a run, of whatever task.
+
+    A recipe alone may be someone's own, in a folder that must not be deleted.
+    """
+    if not (folder / RUN_RECIPE).is_file():
+        return False
+    try:
+        recipe = read_yaml((folder / RUN_RECIPE).read_text(encoding="utf-8"))
+    except ValueError:
+        recipe = None  # a broken one, which `load_recipe` tells
+    has_tokenizer = not isinstance(recipe, dict) or recipe.get("task") != REGRESSION
+    return (folder / (TOKENIZER if has_tokenizer else CONFIG)).is_file()
 
 
 def remove_run(run: Path) -> None:

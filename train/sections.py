@@ -186,10 +186,10 @@ class DataSection:
     longer than `max_length` is read in windows that share `doc_stride` tokens.
 
     Of in-context tasks a split is a number of rows, each of `block_size` tokens of examples under one hidden rule;
-    `tasks` are the names of the tasks with their weights, all of them alike where none is named, and `learn_from` says
-    whether the loss is over the answers or over all characters. Of in-context regression a row has `block_size`
-    examples, whose values have `noise` of that standard deviation. Of the training split of either at most 2,000 rows
-    are measured.
+    `tasks` are the names of the tasks with their weights, of which 0 or null leaves a task out, and all of them alike
+    where none is named; `learn_from` says whether the loss is over the answers or over all characters. Of in-context
+    regression a row has `block_size` examples, whose values have `noise` of that standard deviation. Of the training
+    split of either at most 2,000 rows are measured.
 
     For word vectors, `phrases` are thresholds: in a pass for each, pairs of words with a higher score become one, as
     `regard.train.phrases` explains; the run's tokenizer does not make them.
@@ -222,7 +222,7 @@ class DataSection:
     mean_span_length: float = 3.0
     bpe_dropout: float = 0.0
     label_all_pieces: bool = False
-    tasks: dict[str, float] = field(default_factory=dict)
+    tasks: dict[str, float | None] = field(default_factory=dict)
     learn_from: str = "answers"
     noise: float = 0.0
     phrases: list[float] = field(default_factory=list)

@@ -85,11 +85,15 @@ class RegardTrainer(Trainer):
         super().__init__(model, args, *more, **kwargs)
         self._frozen_backbone, self._layer_lr_decay = frozen_backbone, layer_lr_decay
         self._loss_only = takes_loss_only(self.model)
+        self._ignores_nan = self.compute_loss_func is None and getattr(self.model, "ignores_nan_labels", False)
         self._window_start: float | None = None  # of the time and tokens since the last log of a training loss
         self._window_tokens: torch.Tensor | int = 0
         for callback in list(self.callback_handler.callbacks):
             if type(callback).__name__ in ("ProgressCallback", "NotebookProgressCallback", "PrinterCallback"):
                 self.remove_callback(callback)
+        for callback in self.callback_handler.callbacks:
+            if hasattr(callback, "clock_stopped"):  # it measures: that is no time of the training
+                callback.clock_stopped = self._clock_stopped
         self.add_callback(RecordBeforeSaving())
         if not any(isinstance(callback, Progress) for callback in self.callback_handler.callbacks):
             self.add_callback(Progress())
@@ -169,17 +173,18 @@ class RegardTrainer(Trainer):
             new = self._new_examples(batch)
             if new is not None:
                 targets = {name: batch[name] for name in TARGETS if name in batch}
-                batch |= {
-                    name: torch.cat([one[:new], torch.full_like(one[new:], IGNORED)]) for name, one in targets.items()
-                }
+                batch |= {name: torch.cat([one[:new], _unlabelled(one[new:])]) for name, one in targets.items()}
             counted = batch if new is None else {name: value[:new] for name, value in batch.items()}
             self._window_tokens = self._window_tokens + self._count_tokens(counted)
             yield batch
 
     def _get_num_items_in_batch(self, batch_samples: list, device: torch.device) -> torch.Tensor | int | None:
-        """Of weighted classes, the sum of the weights in the place of the number of labels; of spans, their number."""
+        """Of weighted classes, the sum of the weights in the place of the number of labels; of spans, their number;
+        of labels that NaN takes away, the number of the others."""
         if batch_samples and "labels" not in batch_samples[0] and "start_positions" in batch_samples[0]:
             batch_samples = [{"labels": batch["start_positions"]} for batch in batch_samples]
+        if batch_samples and "labels" in batch_samples[0] and self._ignores_nan:  # Trainer counts what is not -100
+            batch_samples = [{"labels": IGNORED * batch["labels"].isnan().long()} for batch in batch_samples]
         number = super()._get_num_items_in_batch(batch_samples, device)
         if number is None or not isinstance(self.compute_loss_func, WeightedCrossEntropy):
             return number
@@ -197,8 +202,10 @@ class RegardTrainer(Trainer):
             return None  # each batch is shared out among the processes: another arithmetic
         labels = batch.get("labels", batch.get("start_positions"))
         takes_number_of_labels = self.model_accepts_loss_kwargs or self.compute_loss_func is not None
-        if labels is None or labels.is_floating_point() or not takes_number_of_labels:
+        if labels is None or not takes_number_of_labels:
             return None  # a mean over the batch's own labels, which would have none
+        if labels.is_floating_point() and not self._ignores_nan:
+            return None  # the loss takes every number for a label
         size = self._train_batch_size  # in items of the data set, which may be batches themselves
         left = len(self.train_dataset) % (size * self.args.world_size)
         new = min(max(left - size * self.args.process_index, 0), size)
@@ -234,10 +241,10 @@ class RegardTrainer(Trainer):
 
     @contextmanager
     def _clock_stopped(self) -> Iterator[None]:
-        start = time.perf_counter()
+        start, window = time.perf_counter(), self._window_start
         yield
-        if self._window_start is not None:
-            self._window_start += time.perf_counter() - start
+        if window is not None:  # as it was before: within an evaluation, say, it may have been stopped once more
+            self._window_start = window + time.perf_counter() - start
 
     # --- evaluation --------------------------------------------------------------------------------------------------
 
@@ -474,3 +481,8 @@ class RegardTrainer(Trainer):
             "training.learning_rate, lengthen training.warmup_steps or clip with training.max_grad_norm; "
             + (f"the last checkpoint is {last.name}." if last else "there is no checkpoint yet.")
         )
+
+
+def _unlabelled(targets: torch.Tensor) -> torch.Tensor:
+    """In the shape of `targets`, the labels that no loss counts: -100, and of real numbers NaN."""
+    return torch.full_like(targets, math.nan if targets.is_floating_point() else IGNORED)

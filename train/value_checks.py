@@ -38,7 +38,16 @@ def typed(value: Any, hint: Any, where: str) -> Any:
     hint = ""
     if isinstance(value, Mapping) and any(item is None and ":" in str(key) for key, item in value.items()):
         hint = ": a blank follows each colon"
+    elif isinstance(value, Mapping):
+        _check_items(value, choices, where)
     raise RecipeError(f"{where}: {value!r} is not {either(dict.fromkeys(names), quote=False)}{hint}.")
+
+
+def _check_items(value: Mapping[str, Any], choices: Iterable[Any], where: str) -> None:
+    """Refuses the first value of a mapping that is not as the one type of mapping has it, and not all of them."""
+    inner = [typing.get_args(choice)[1] for choice in choices if typing.get_origin(choice) is dict]
+    for key, item in value.items() if len(inner) == 1 else ():
+        typed(item, inner[0], f"{where}.{key}")
 
 
 def _members(hint: Any) -> list[Any]:
@@ -48,6 +57,9 @@ def _members(hint: Any) -> list[Any]:
 
 
 def _convert(value: Any, hint: Any) -> tuple[bool, Any]:
+    if len(choices := _members(hint)) > 1:  # of the values of a mapping
+        fitting = (found for choice in choices if (found := _convert(value, choice))[0])
+        return next(fitting, (False, value))
     origin, args = typing.get_origin(hint) or hint, typing.get_args(hint)
     if hint is Any or isinstance(hint, str):
         return True, value

@@ -6,6 +6,8 @@ from importlib import import_module
 from inspect import signature
 from typing import Any
 
+from regard.evaluation.naming import nearest
+
 # The name in a task's `data.builtin`, and the function that makes its items: (number, seed, **options) -> list[Item].
 BUILTIN: dict[str, tuple[str, str]] = {
     "in-context": ("regard.evaluation.in_context.questions", "in_context_items"),
@@ -32,6 +34,7 @@ class Item:
             for all. The items in it have no pool.
         rule: names the hidden rule that the answer follows, where other items may follow it too, so that they may be
             right or wrong together; None where the item stands alone.
+        place: where the row stands that it was made of, such as "dev.tsv, line 3"; "" where it comes from no file.
     """
 
     id: str
@@ -43,19 +46,25 @@ class Item:
     group: str | None = None
     pool: "tuple[Item, ...] | None" = None
     rule: str | None = None
+    place: str = field(default="", compare=False)
+
+    @property
+    def named(self) -> str:
+        """The item in a sentence: "the item '1' (dev.tsv, line 3)"."""
+        return f"the item '{self.id}'{f' ({self.place})' if self.place else ''}"
 
     def __post_init__(self) -> None:
         if self.answer is not None and not 0 <= self.answer < len(self.choices):
-            raise ValueError(f"Item '{self.id}': answer={self.answer}, but it has {len(self.choices)} choices.")
+            raise ValueError(f"{self.named}: answer={self.answer}, but it has {len(self.choices)} choices.")
         if self.contexts and len(self.contexts) != len(self.choices):
             raise ValueError(
-                f"Item '{self.id}': {len(self.contexts)} contexts for {len(self.choices)} choices: there must be one "
+                f"{self.named}: {len(self.contexts)} contexts for {len(self.choices)} choices: there must be one "
                 "of each for every option."
             )
         if any(not choice for choice in self.choices):
-            raise ValueError(f"Item '{self.id}': a choice is empty, so there is nothing to score.")
+            raise ValueError(f"{self.named}: a choice is empty, so there is nothing to score.")
         if self.pool is not None and any(one.pool is not None for one in self.pool):
-            raise ValueError(f"Item '{self.id}': an example of its pool has a pool of its own.")
+            raise ValueError(f"{self.named}: an example of its pool has a pool of its own.")
 
 
 def rules_of(items: Sequence[Item]) -> int | None:
@@ -80,8 +89,21 @@ def builtin_items(name: str, number: int | None = None, seed: int = 0, /, **opti
         raise ValueError(f"data.builtin: there is no generator '{name}': it must be one of {', '.join(BUILTIN)}.")
     module, function = BUILTIN[name]
     make: Callable[..., list[Item]] = getattr(import_module(module), function)
-    try:
-        signature(make).bind(number, seed, **options)
-    except TypeError as error:  # an option that there is none of, or one that is wanted; values the generators check
-        raise ValueError(f"data.options: the generator '{name}' does not take {options} ({error}).") from error
+    _check_options(name, make, options)
     return make(number, seed, **options)
+
+
+def _check_options(name: str, make: Callable[..., list[Item]], options: dict[str, Any]) -> None:
+    """Refuses an option that there is none of, and asks for one that is wanted; values the generators check."""
+    known = dict(list(signature(make).parameters.items())[2:])  # after number and seed
+    for option in options:
+        if option in ("number", "seed"):
+            raise ValueError(
+                f"data.options.{option}: it is no option of a generator, but a key of data: data.{option}."
+            )
+        if option not in known:
+            there = nearest(option, known, "data.options.")
+            raise ValueError(f"data.options.{option}: the generator '{name}' has no such option{there}")
+    for option, parameter in known.items():
+        if parameter.default is parameter.empty and option not in options:
+            raise ValueError(f"data.options.{option} is missing: the generator '{name}' needs it.")

@@ -108,8 +108,8 @@ def build(texts: Texts, item: Item, shots: Sequence[Item], room: Room, calibrate
     if dropped > len(shown):
         needed = room.needs(pairs(prompt(len(shown))))
         raise ValueError(
-            f"The item '{item.id}' takes {needed} tokens without any shot, and the model reads {room.limit}: shorten "
-            "the description or the item, or take another model."
+            f"{item.named[0].upper()}{item.named[1:]} takes {needed} tokens without any shot, and the model reads "
+            f"{room.limit}: shorten the description or the item, leave it out of the data, or take another model."
         )
     return prompt(dropped)
 

@@ -8,8 +8,9 @@ from typing import Any
 from regard.evaluation.few_shot.picture import plot_few_shot
 from regard.evaluation.few_shot.result import FewShotResult
 from regard.evaluation.few_shot.rows import check_limit, limited, load_items
-from regard.evaluation.few_shot.run import few_shot, settings_of
+from regard.evaluation.few_shot.run import draw, few_shot, settings_of
 from regard.evaluation.few_shot.task import Task, load_task
+from regard.evaluation.few_shot.templates import Texts
 from regard.evaluation.files import check_output_folder
 from regard.evaluation.generation import auto_class_name, load_config, load_run
 from regard.evaluation.learning_curves import LearningCurve
@@ -17,6 +18,7 @@ from regard.evaluation.learning_curves import LearningCurve
 LANGUAGE_MODELS = ("AutoModelForCausalLM", "AutoModelForSeq2SeqLM")
 HUB_RUNS = Path("runs", "few-shot")  # where the results of models on the Hub go
 PREFIX = "few-shot-"  # of the files' names
+OTHERS = "fine-tuning-"  # of the file about other learners that stand beside a result
 
 
 def run_few_shot(
@@ -34,7 +36,9 @@ def run_few_shot(
 ) -> tuple[FewShotResult, list[Path]]:
     """Asks a task of a model and writes `few-shot-<task>.json` and `few-shot-<task>.png`.
 
-    Whatever can be refused is refused before the model is loaded.
+    Whatever can be refused is refused before the model is loaded. An earlier result in the folder is replaced, and
+    what is told of other learners beside it goes, since they are not those of the new one. The files are written
+    before other learners learn, so that nothing is lost if these are stopped, and again with their lines.
 
     Args:
         model: a run's folder, or a model's id on the Hub.
@@ -61,19 +65,41 @@ def run_few_shot(
     _check_model(model)
     check_limit(limit)
     items, pool = load_items(loaded)
+    draw(Texts(loaded), limited(items, limit), pool, settings_of(loaded, **settings))  # more shots than there are
+    show = show or (lambda line: None)
+    if earlier := _earlier(loaded.name, folder):
+        show(f"Replaces the earlier result, whose files go: {', '.join(map(str, earlier))}.")
     name = Path(model).resolve().name if local else model
     more = {"name": name, "batch_size": batch_size, "show": show, **settings}
     prompted = *load(model), loaded
     result = few_shot(*prompted, limit=limit, data=(items, pool), **more)
-    if beside is not None:
-        result = dataclasses.replace(result, beside=beside(*prompted, data=(limited(items, limit), pool), **more))
+    files = write(result, folder)
+    if beside is None:
+        return result, files
+    try:
+        lines = beside(*prompted, data=(limited(items, limit), pool), **more)
+    except BaseException:  # an interruption too
+        show(
+            f"Fine-tuning did not come to its end: what prompting gave is kept in {files[0]}, and the same command "
+            "begins again with both."
+        )
+        raise
+    result = dataclasses.replace(result, beside=lines)
     return result, write(result, folder)
 
 
 def write(result: FewShotResult, folder: Path) -> list[Path]:
-    """Writes a result's JSON and picture; each file is complete or not there."""
+    """Writes a result's JSON and picture, in the place of those of an earlier one and of the file about other learners
+    beside it; each file is complete or not there."""
+    (folder / f"{OTHERS}{result.task}.json").unlink(missing_ok=True)
     picture = plot_few_shot(result, folder / f"{PREFIX}{result.task}.png")
     return [result.save(folder / f"{PREFIX}{result.task}.json"), picture]
+
+
+def _earlier(task: str, folder: Path) -> list[Path]:
+    """The files of an earlier result."""
+    names = (f"{PREFIX}{task}.json", f"{PREFIX}{task}.png", f"{OTHERS}{task}.json")
+    return [folder / name for name in names if (folder / name).is_file()]
 
 
 def _check_model(model: str) -> None:

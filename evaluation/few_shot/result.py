@@ -52,6 +52,7 @@ class Point:
         unbalanced: prompts whose labels could not be shown equally often, though they were to be.
         groups: by the items' group.
         perplexity: of the right completions, for the metric `greedy`: e to the mean negative log-probability.
+        fewest: the least shots that a prompt shows; None in results from before this was counted.
     """
 
     shots: int
@@ -67,6 +68,7 @@ class Point:
     unbalanced: int
     groups: dict[str, Group] = field(default_factory=dict)
     perplexity: float | None = None
+    fewest: int | None = None
 
     @property
     def by_seed(self) -> list[float]:
@@ -85,8 +87,8 @@ class FewShotResult:
         chance: the metric of guessing; None where there is none.
         majority: the share of the most frequent label among the items; None without labels.
         records: one a prompt: `shots`, `seed`, `order`, `item`, `group`, `balanced`, `shown` (the ids of the shots),
-            `dropped`, `prompt`, `prediction` and `correct`. Of choices also `answer`, `tied` (whether several were the
-            best) and `choices`, each with `text`, `log_probability`, `tokens`, `characters`, `bytes`, `greedy`,
+            `dropped`, `prompt`, `prediction`, `correct` and `unknown` (tokens of the item that the vocabulary lacks).
+            Of choices also `answer`, `tied` (whether several were the best) and `choices`, each with `text`, `log_probability`, `tokens`, `characters`, `bytes`, `greedy`,
             `value` (by the normalisation), where they were measured `unconditional` and `content_free`, and where it
             has one of its own `prompt`. Of free texts also `references`. Empty where the summary alone was kept.
         beside: other learners by the number of examples, such as fine-tuning on the same ones.
@@ -252,6 +254,7 @@ def _point(task: "Task", items: "Sequence[Item]", number: int, runs: list[list[d
         unbalanced=sum(not record["balanced"] for record in prompts),
         groups=groups,
         perplexity=_perplexity(prompts) if task.metric == "greedy" else None,
+        fewest=min(number - record["dropped"] for record in prompts),
     )
 
 

@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from regard.evaluation.few_shot.items import Item, builtin_items
-from regard.evaluation.few_shot.templates import example_of, item_of, queries_of
+from regard.evaluation.few_shot.templates import content_fields, example_of, item_of, queries_of
 from regard.evaluation.naming import either
-from regard.evaluation.readers import READERS, read_rows
+from regard.evaluation.readers import READERS, Row, read_rows
 
 if TYPE_CHECKING:
     from regard.evaluation.few_shot.task import Data, Task
@@ -23,18 +23,26 @@ def load_items(task: "Task") -> tuple[list[Item], list[Item]]:
         ValueError: data that cannot be read, or an item that a template does not fit, in one sentence.
     """
     data = task.data
-    items = _items(task, data.split or data.file or data.builtin)
+    source = data.split or data.file or data.builtin
+    items = _items(task, source)
     if not items:
-        raise ValueError(f"The task '{task.name}' has no items: its data are empty.")
+        raise ValueError(f"The task '{task.name}' has no items: '{source}' holds none.")
     pool = items
     shots = data.shots_split or data.shots_file
     if shots is not None and shots not in (data.split, data.file):
         # Rows of two sources with the same number or name are not the same item.
         pool = _items(task, shots, f"{Path(shots).stem if data.file else shots}/")
-    queries_of(task, items[0])  # so that a template that does not fit is known before a model is loaded
-    if pool and task.takes_shots:
-        example_of(task, pool[0])
+    _check_texts(task, items, pool)
     return items, pool
+
+
+def _check_texts(task: "Task", items: Sequence[Item], pool: Sequence[Item]) -> None:
+    """So that what a template does not fit, in whichever row, is known before a model is loaded."""
+    for item in items:
+        queries_of(task, item)
+        content_fields(task, item)
+    for shot in pool if task.takes_shots else ():
+        example_of(task, shot)
 
 
 def limited(items: Sequence[Item], limit: int | None) -> Sequence[Item]:
@@ -68,7 +76,7 @@ def _items(task: "Task", source: str, prefix: str = "") -> list[Item]:
         items = [item_of(task, one.fields, number, one) for number, one in enumerate(given)]
     else:
         rows = _split(task.data, source) if task.data.path else _file(task, source)
-        items = [item_of(task, row, number, prefix=prefix) for number, row in enumerate(rows)]
+        items = [item_of(task, row, number, prefix=prefix, place=place) for number, (place, row) in enumerate(rows)]
     _check_names(items, task)
     return items
 
@@ -81,7 +89,7 @@ def _check_names(items: Sequence[Item], task: "Task") -> None:
         seen.add(item.id)
 
 
-def _file(task: "Task", name: str) -> Iterator[dict[str, Any]]:
+def _file(task: "Task", name: str) -> Iterator[Row]:
     path = Path(name).expanduser()
     if not path.is_file() and task.folder is not None and (task.folder / path).is_file():
         path = task.folder / path
@@ -93,15 +101,14 @@ def _file(task: "Task", name: str) -> Iterator[dict[str, Any]]:
             f"The task '{task.name}' reads the file '{name}', and there is none: name yours with --set "
             f"data.{key}=PATH, or data.{key} in a task file."
         )
-    for _, row in read_rows(path):
-        yield row
+    yield from read_rows(path)
 
 
-def _split(data: "Data", split: str) -> Iterator[dict[str, Any]]:
+def _split(data: "Data", split: str) -> Iterator[Row]:
     from datasets import load_dataset
 
     try:
-        return iter(load_dataset(data.path, data.name, split=split))
+        rows = load_dataset(data.path, data.name, split=split)
     except (OSError, ValueError, RuntimeError) as error:  # no network, no such data set or split, a script inside
         reason = (str(error).strip() or type(error).__name__).splitlines()[0].rstrip(".")
         raise ValueError(
@@ -109,3 +116,4 @@ def _split(data: "Data", split: str) -> Iterator[dict[str, Any]]:
             "network, or give a local file instead, such as --set data.file=validation.jsonl --set "
             "data.shots_file=train.jsonl."
         ) from error
+    return ((f"{split}, row {number}", row) for number, row in enumerate(rows, 1))

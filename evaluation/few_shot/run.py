@@ -27,6 +27,7 @@ from regard.evaluation.few_shot.scoring import Score, score
 from regard.evaluation.few_shot.shots import Drawn, Pool, orders
 from regard.evaluation.few_shot.task import Task, load_task
 from regard.evaluation.few_shot.templates import Texts
+from regard.evaluation.few_shot.unknown import unknown_tokens
 from regard.evaluation.few_shot.writing import write
 
 if TYPE_CHECKING:
@@ -116,7 +117,10 @@ def few_shot(
     check_limit(limit)  # before data are loaded, which may take long
     every, pool = load_items(task) if data is None else data
     items = limited(every, limit)
+    unknown = unknown_tokens(model, tokenizer, Texts(task), items)
     records = ask(task, items, pool, settings, ModelReader(model, tokenizer, task, batch_size, show), show)
+    counts = {item.id: count for item, count in zip(items, unknown, strict=True)}
+    records = [record | {"unknown": counts[record["item"]]} for record in records]
     about = {
         "model": name or (str(model.config._name_or_path).rstrip("/").rpartition("/")[2] or type(model).__name__),
         "architecture": type(model).__name__,
@@ -186,6 +190,8 @@ def settings_of(
     Raises:
         ValueError: one that cannot work, with the task.
     """
+    if isinstance(seeds, int) and seeds < 1:
+        raise ValueError(f"seeds={seeds} says how many and must be at least 1; the seed {seeds} alone is [{seeds}].")
     seeds = range(seeds) if isinstance(seeds, int) else seeds
     if shots is None:
         shots = (0, 1, 2, 4) if task.takes_shots else (0,)

@@ -66,9 +66,11 @@ class Pool:
                 chosen[place] = self._spare(example, item, asked, spares, waiting)
         if len(chosen) < number or None in chosen:
             usable = sum(not self._is(example, item, asked) for example in range(len(self.examples)))
+            others = sum(one.id != item.id for one in self.examples) - usable
+            same = f", nor are the {others:,} that ask the same text" if others else ""
             raise ValueError(
-                f"shots={number}: the pool has {usable} examples beside the item '{item.id}', which is never shown "
-                "itself."
+                f"shots={number}: the pool has {usable:,} examples beside {item.named}, which is never shown "
+                f"itself{same}."
             )
         shots = tuple(self.examples[example] for example in chosen)
         return Drawn(shots, not self.balanced or self._is_balanced(shots))

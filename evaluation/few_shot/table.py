@@ -39,9 +39,8 @@ def how(result: FewShotResult) -> str:
     name = NAMES[result.metric]
     text = f"{name[0].upper()}{name[1:]} over {number_of_items(result.items, result.rules)}{drawn}"
     if shown:
-        seeds = len(settings["seeds"])
         how_drawn = ", balanced by label," if settings["balanced"] else ""
-        text += f"; the shots are drawn{how_drawn} by {seeds} seed{'s' if seeds > 1 else ''}"
+        text += f"; the shots are drawn{how_drawn} by {so_many(len(settings['seeds']), 'seed')}"
     if result.measures_choices and result.metric != "greedy":
         rule = settings["normalisation"]
         text += f"; normalisation of choices: {rule}{', calibrated' if settings['calibrate'] else ''}"
@@ -50,8 +49,12 @@ def how(result: FewShotResult) -> str:
 
 def number_of_items(items: int, rules: int | None) -> str:
     """So many items, and under how many rules where some share one."""
-    under = "" if rules is None else f" under {rules:,} rule{'s' * (rules != 1)}"
-    return f"{items:,} items{under}"
+    return so_many(items, "item") + ("" if rules is None else f" under {so_many(rules, 'rule')}")
+
+
+def so_many(number: int, noun: str) -> str:
+    """So many of a thing: 1 shot, 2 shots."""
+    return f"{number:,} {noun}{'s' * (number != 1)}"
 
 
 def point_table(result: FewShotResult) -> str:
@@ -78,7 +81,7 @@ def group_table(result: FewShotResult) -> str:
     names = list(result.points[0].groups)
     if len(names) < 2:
         return ""
-    head = ["group", "items", *(f"{p.shots} shots" for p in result.points), "95 %", "chance"]
+    head = ["group", "items", *(so_many(p.shots, "shot") for p in result.points), "95 %", "chance"]
     rows = []
     for name in names:
         groups = [point.groups[name] for point in result.points]
@@ -88,7 +91,7 @@ def group_table(result: FewShotResult) -> str:
         interval = f"{shown(result.metric, low)} to {shown(result.metric, high)}"
         rows.append([name.replace("|", "\\|"), f"{groups[0].items:,}", *means, interval, chance])
     if len(result.points) > 1:
-        head[-2] = f"95 % at {result.points[-1].shots} shots"
+        head[-2] = f"95 % at {so_many(result.points[-1].shots, 'shot')}"
     return _markdown(head, rows)
 
 
@@ -124,21 +127,24 @@ def counts(result: FewShotResult) -> list[str]:
     """How many prompts were cut, not balanced or tied, a sentence each."""
     lines = []
     for point in result.points:
+        shots, prompts = so_many(point.shots, "shot"), so_many(point.prompts, "prompt")
         if point.cut:
-            left = f"{point.dropped:,} shot{' was' if point.dropped == 1 else 's were'} left out"
+            left = f"{so_many(point.dropped, 'shot')} {'was' if point.dropped == 1 else 'were'} left out"
+            mean = f"{_mean_shots(point):.3g}"
+            least = "" if point.fewest is None else f" (at least {point.fewest:,})"
             lines.append(
-                f"At {point.shots} shots {point.cut:,} of {point.prompts:,} prompts had no room for all: {left}, and "
-                f"{_mean_shots(point):.3g} were shown in the mean."
+                f"At {shots} {point.cut:,} of {prompts} had no room for all: {left}, and {mean} "
+                f"{'was' if mean == '1' else 'were'} shown in the mean{least}."
             )
         if point.unbalanced:
+            unbalanced = so_many(point.unbalanced, "prompt")
             lines.append(
-                f"At {point.shots} shots the labels of {point.unbalanced:,} prompts are not balanced: the pool "
-                "has too few examples of some."
+                f"At {shots} the labels of {unbalanced} are not balanced: the pool has too few examples of some."
             )
         if point.ties:
             lines.append(
-                f"At {point.shots} shots {point.ties:,} of {point.prompts:,} prompts have several best choices, of "
-                "which one was drawn."
+                f"At {shots} {point.ties:,} of {prompts} {'has' if point.ties == 1 else 'have'} several best choices, "
+                "of which one was drawn."
             )
     return lines
 

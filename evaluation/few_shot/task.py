@@ -39,7 +39,8 @@
                                      #   `a or b` the first that is there
 
 An empty `query` asks which of whole texts is likelier, without a prompt; such a task takes no shots. Items of a
-generator that have choices, an answer or references keep them where the task says nothing of its own.
+generator that have choices, an answer or references keep them where the task says nothing of its own; choices of its
+own take an answer of its own.
 
 Paths are tried where the command runs, then beside the task's file. Overrides are `key=value`, such as
 `data.file=my.jsonl`, which takes the place of the Hub's data set.
@@ -182,7 +183,8 @@ def load_task(name_or_path: str | os.PathLike[str], overrides: Sequence[str] = (
             raise ValueError(f"{where} is not valid YAML: {error}.") from error
         raise
     if not isinstance(values, dict):
-        raise ValueError(f"{where} is not a list of keys such as 'data:' and 'query:'.")
+        held = f"a {'list' if isinstance(values, list) else 'text or a number'}" if values is not None else "nothing"
+        raise ValueError(f"{where} holds {held}, and a task has keys such as 'data:' and 'query:'.")
     for override in overrides:
         apply_override(values, override, "data.file=my.jsonl")
     take_source(values, [override.partition("=")[0].strip() for override in overrides])

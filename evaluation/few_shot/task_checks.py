@@ -33,6 +33,7 @@ SOURCES = {
 }
 """Where data come from, and the keys that go with each."""
 OPTIONS = ("labels", "field", "templates", "contexts")
+LONGEST_NAME = 200  # bytes of UTF-8: most file systems take 255, of which other parts of the names need some
 INTERNAL = ("folder", "source", "overrides")  # no key of the YAML
 
 
@@ -84,6 +85,11 @@ def check(task: "Task", values: Mapping[str, Any]) -> None:
     """
     if not re.fullmatch(r"\w[\w.-]*", task.name):
         raise ValueError(f"name: '{task.name}' must be letters, digits, '-', '_' and '.': files are named after it.")
+    if (length := len(task.name.encode())) > LONGEST_NAME:
+        raise ValueError(
+            f"name: '{task.name[:20]}...' has {length} bytes and must have at most {LONGEST_NAME}: files are named "
+            "after it."
+        )
     _check_data(task.data)
     _check_kind(task, values)
     _check_metric(task)
@@ -121,6 +127,13 @@ def _check_kind(task: "Task", values: Mapping[str, Any]) -> None:
         raise ValueError("answer is missing: it says which choice, or which text, is right.")
     if isinstance(task.answer, dict) and set(task.answer) != {"field"}:
         raise ValueError("answer: a mapping has the one key 'field', the name of a field with a list of texts.")
+    if isinstance(task.answer, dict) and not isinstance(task.answer["field"], str):
+        raise ValueError(f"answer.field: {task.answer['field']!r} must be the name of a field with a list of texts.")
+    if task.choices and task.answer is None:
+        raise ValueError(
+            f"choices: the generator '{task.data.builtin}' brings its own, so other ones need an answer that says "
+            "which of them is right: leave choices out, or say answer too."
+        )
     if task.choices:
         _check_choices(task.choices, task.metric)
     if task.is_partial and task.query:

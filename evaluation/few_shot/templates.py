@@ -1,9 +1,12 @@
 """From a row of data to an item, and from an item to the texts that a prompt is made of.
 
 The templates are Jinja's, in its sandbox: they read the fields of a row and nothing else. A field that is not there is
-an error, not an empty text.
+an error, not an empty text, and so is one without a value: null, or a NaN. `{{ field | default("none given") }}` and
+`{{ field or other }}` say what stands in its place.
 """
 
+import math
+import re
 from collections.abc import Callable, Mapping
 from functools import cache
 from typing import TYPE_CHECKING, Any
@@ -16,11 +19,43 @@ from regard.evaluation.few_shot.items import Item
 if TYPE_CHECKING:
     from regard.evaluation.few_shot.task import Task
 
-ENVIRONMENT = ImmutableSandboxedEnvironment(undefined=StrictUndefined, keep_trailing_newline=True)
+
+class Missing(StrictUndefined):
+    """The value of a field that has none. It is false and none, and no text can be made of it."""
+
+    __slots__ = ()
+
+    def __bool__(self) -> bool:
+        return False
+
+    def __eq__(self, other: object) -> bool:
+        return other is None or isinstance(other, Missing)
+
+    def __ne__(self, other: object) -> bool:
+        return not self == other
+
+    __hash__ = object.__hash__
+
+
+def _text_of(value: Any) -> Any:
+    """What stands in the text in the place of an expression."""
+    if _is_missing(value):
+        raise ValueError(f"an expression gives {value} in the place of a text")
+    return value
+
+
+def _is_missing(value: Any) -> bool:
+    return value is None or (isinstance(value, float) and math.isnan(value))
+
+
+ENVIRONMENT = ImmutableSandboxedEnvironment(undefined=StrictUndefined, keep_trailing_newline=True, finalize=_text_of)
+ENVIRONMENT.tests["none"] = lambda value: value is None or isinstance(value, Missing)
 CONTENT_FREE = "N/A"  # of Zhao et al. (2021), section 5
+WHOLE = re.compile(r"(-?[0-9]+)\.0")  # how a whole number is kept in a column that lacks some values
+NO_GROUP = "(none)"  # the group of items whose own is empty
 SHOWN_FIELDS = 12
 # What a template, or Python's methods in it, can raise.
-FAULTS = (TemplateError, TypeError, ValueError, LookupError, AttributeError, ArithmeticError)
+FAULTS = (TemplateError, TypeError, ValueError, LookupError, AttributeError, ArithmeticError, MemoryError)
 
 
 @cache
@@ -36,31 +71,51 @@ def render(source: str, fields: Mapping[str, Any], where: str) -> str:
         where: begins the sentence of an error, such as "query of the item '3'".
 
     Raises:
-        ValueError: a field that is not there, or what the template makes of one cannot be.
+        ValueError: a field that is not there or has no value, or what the template makes of one cannot be.
     """
     try:
-        return compile_template(source).render(fields)
+        return compile_template(source).render({name: _marked(value, str(name)) for name, value in fields.items()})
     except FAULTS as error:
         names = [str(name) for name in fields][:SHOWN_FIELDS]
-        raise ValueError(f"{where}: {str(error).rstrip('.')}; the fields are {', '.join(names) or 'none'}.") from error
+        what = str(error).rstrip(".") or f"'{source}' is too much for the memory"
+        raise ValueError(f"{where}: {what}; the fields are {', '.join(names) or 'none'}.") from error
 
 
-def item_of(task: "Task", fields: Mapping[str, Any], number: int, given: Item | None = None, prefix: str = "") -> Item:
+def _marked(value: Any, name: str) -> Any:
+    """The value of a field, with `Missing` for what it lacks."""
+    if _is_missing(value):
+        return Missing(f"'{name}' has no value ({'null' if value is None else 'NaN'})")
+    if isinstance(value, Mapping):
+        return {key: _marked(one, f"{name}.{key}") for key, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [_marked(one, f"{name}[{place}]") for place, one in enumerate(value)]
+    return value
+
+
+def item_of(
+    task: "Task",
+    fields: Mapping[str, Any],
+    number: int,
+    given: Item | None = None,
+    prefix: str = "",
+    place: str = "",
+) -> Item:
     """A row as an item.
 
     Args:
         number: of the row, from 0 on, its name where the task has no `id`.
         given: the item of a generator, whose parts stand where the task says nothing of its own.
         prefix: of the item's name.
+        place: of the row, for sentences: "dev.tsv, line 3".
 
     Raises:
-        ValueError: a template or a value that cannot be right, with the item's name.
+        ValueError: a template or a value that cannot be right, with the item's name and place.
     """
     name = given.id if given else str(number)
     if task.id is not None:
-        name = render(task.id, fields, f"id of row {number}")
+        name = render(task.id, fields, f"id of {place or f'row {number}'}")
     name = prefix + name
-    where = f"the item '{name}'"
+    where = Item(name, place=place).named
     contexts, choices = _options(task, fields, where) if task.choices else ((), ())
     if given and not task.choices:
         contexts, choices = given.contexts, given.choices
@@ -77,11 +132,12 @@ def item_of(task: "Task", fields: Mapping[str, Any], number: int, given: Item | 
     group = given.group if given else None
     if task.group is not None:
         group = render(task.group, fields, f"group of {where}")
+        group = group if group.strip() else NO_GROUP
     pool = None
     if given and given.pool is not None:
-        pool = tuple(item_of(task, one.fields, place, one) for place, one in enumerate(given.pool))
+        pool = tuple(item_of(task, one.fields, index, one) for index, one in enumerate(given.pool))
     rule = given.rule if given else None
-    return Item(name, dict(fields), choices, answer, references, contexts, group, pool, rule)
+    return Item(name, dict(fields), choices, answer, references, contexts, group, pool, rule, place)
 
 
 class Texts:
@@ -117,7 +173,7 @@ def queries_of(task: "Task", item: Item) -> tuple[str, ...]:
     """What is asked: one text, or one an option where the options differ in what comes before."""
     if item.contexts:
         return item.contexts
-    return (render(task.query, item.fields, f"query of the item '{item.id}'"),)
+    return (render(task.query, item.fields, f"query of {item.named}"),)
 
 
 def example_of(task: "Task", item: Item) -> str:
@@ -126,23 +182,31 @@ def example_of(task: "Task", item: Item) -> str:
     answer = item.references[0] if task.writes else item.choices[item.answer]
     query = queries[item.answer if len(queries) > 1 else 0]
     fields = {**item.fields, "query": query, "join": task.join, "answer": answer}
-    return render(task.example, fields, f"example of the item '{item.id}'")
+    return render(task.example, fields, f"example of {item.named}")
 
 
 def content_free_query(task: "Task", item: Item) -> str:
     """The query with "N/A" in the place of its content, for calibration."""
-    where = f"query of the item '{item.id}' without its content"
+    where = f"query of {item.named} without its content"
     names = [name for name, value in item.fields.items() if isinstance(value, str)]
     if task.content:
-        names = [_first_there(item, several) for several in task.content]
+        names = content_fields(task, item)
     return render(task.query, {**item.fields, **dict.fromkeys(names, CONTENT_FREE)}, where)
 
 
+def content_fields(task: "Task", item: Item) -> list[str]:
+    """The fields of the task's `content` that an item has: of "premise or question" the first that is there.
+
+    Raises:
+        ValueError: none of them is there.
+    """
+    return [_first_there(item, several) for several in task.content or ()]
+
+
 def _first_there(item: Item, several: str) -> str:
-    """The first field of "premise or question" that an item has."""
     found = next((name for one in several.split(" or ") if (name := one.strip()) in item.fields), None)
     if found is None:
-        raise ValueError(f"content: the item '{item.id}' has no field '{several}', but {', '.join(item.fields)}.")
+        raise ValueError(f"content: {item.named} has no field '{several}', but {', '.join(map(str, item.fields))}.")
     return found
 
 
@@ -167,7 +231,8 @@ def _options(
 def _texts(fields: Mapping[str, Any], path: str, where: str) -> tuple[str, ...]:
     value = next((found for one in path.split(" or ") if (found := _inside(fields, one.strip())) is not None), None)
     if value is None:
-        raise ValueError(f"{where}: there is no field '{path}'; the fields are {', '.join(map(str, fields))}.")
+        names = ", ".join(map(str, fields))
+        raise ValueError(f"{where}: there is no field '{path}' with a value; the fields are {names}.")
     if not isinstance(value, list | tuple) or not all(isinstance(one, str) for one in value):
         raise ValueError(f"{where}: the field '{path}' holds {value!r:.60} where a list of texts is wanted.")
     return tuple(value)
@@ -187,6 +252,8 @@ def _place(task: "Task", fields: Mapping[str, Any], choices: tuple[str, ...], wh
     if not isinstance(task.answer, str):
         raise ValueError("answer: of choices it is one template, the place of the right one or its text.")
     text = render(task.answer, fields, f"answer of {where}").strip()
+    if text not in choices and (whole := WHOLE.fullmatch(text)):
+        text = whole[1]
     named = task.labels is not None and any(one.isdecimal() and one != str(i) for i, one in enumerate(task.labels))
     if text.lstrip("-").isdecimal() and not named:  # of the labels 1 to 5, a 1 would else be the second
         if 0 <= int(text) < len(choices):

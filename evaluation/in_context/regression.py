@@ -41,8 +41,11 @@ def draw_regression(
     return Regressions(inputs[None], (clean + noise * generator.standard_normal(examples))[None], clean[None])
 
 
-def draw_regressions(rows: int, split: str = "test", seed: int = 0, **shape: float) -> Regressions:
-    """So many rows of one split; `shape` as in `draw_regression`."""
+def draw_regressions(
+    rows: int, split: str = "test", seed: int = 0, *, input_size: int, examples: int, noise: float
+) -> Regressions:
+    """So many rows of one split, each as `draw_regression` draws it."""
+    shape = {"input_size": input_size, "examples": examples, "noise": noise}
     drawn = [draw_regression(split, seed, 0, row, **shape) for row in range(rows)]
     return Regressions(
         *(np.concatenate([getattr(one, name) for one in drawn]) for name in ("inputs", "values", "clean"))
@@ -74,6 +77,16 @@ def predict_by(solve: Callable[[np.ndarray, np.ndarray], np.ndarray], rows: Regr
     return predicted
 
 
+def has_mean_error(shots: int, input_size: int, noise: float) -> bool:
+    """Whether the squared error of least squares has a mean, from so many examples of `input_size` coordinates.
+
+    Of values with noise it is noise² times the trace of an inverse Wishart matrix: of XᵀX, whose mean is finite for
+    n > d + 1 alone; and of the smallest weights of XXᵀ, for n < d - 1. Between, the mean over any rows is that of the
+    few worst ones, and grows without bound with their number.
+    """
+    return noise == 0 or shots == 0 or not input_size - 1 <= shots <= input_size + 1
+
+
 def errors_by_examples(predicted: np.ndarray, rows: Regressions) -> dict[str, list[float]]:
     """Mean squared errors (K,) with 0, 1, 2, ... examples: `noisy` of the values as they came, `clean` of w·x."""
     return {
@@ -82,11 +95,22 @@ def errors_by_examples(predicted: np.ndarray, rows: Regressions) -> dict[str, li
     }
 
 
-def baselines(rows: Regressions, noise: float) -> dict[str, dict[str, list[float]]]:
-    """`errors_by_examples` of what needs no training: least squares, the best predictor there is, and 0."""
+def baselines(rows: Regressions, noise: float) -> dict[str, dict[str, list[float | None]]]:
+    """`errors_by_examples` of what needs no training: least squares, the best predictor there is, and 0.
+
+    Those of least squares are None where they have no mean (`has_mean_error`).
+    """
     predicted = {
         "least squares": predict_by(least_squares, rows),
         "ridge": predict_by(ridge(noise), rows),
         "zero": np.zeros_like(rows.values),
     }
-    return {name: errors_by_examples(one, rows) for name, one in predicted.items()}
+    errors: dict[str, dict[str, list[float | None]]] = {
+        name: errors_by_examples(one, rows) for name, one in predicted.items()
+    }
+    size = rows.inputs.shape[-1]
+    errors["least squares"] = {
+        kind: [error if has_mean_error(shots, size, noise) else None for shots, error in enumerate(line)]
+        for kind, line in errors["least squares"].items()
+    }
+    return errors

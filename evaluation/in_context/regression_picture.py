@@ -14,11 +14,13 @@ LINES = {
     "ridge": ("ridge, the best there is", {"color": INK, "linewidth": 1.2, "linestyle": "--"}),
     "zero": ("zero, whatever the examples", {"color": GRAY, "linewidth": 1.2, "linestyle": ":"}),
 }
-ROOM = 1.6  # above the error without examples: least squares has none so high that it is of interest
+ROOM = 1.6  # above the error without examples: what errs by more has learnt nothing
 
 
 def plot_regression(measures: dict[str, Any], path: str | Path) -> Path:
     """The squared error of w·x by the number of examples, for the model and its baselines.
+
+    The line of least squares is broken where its error has no mean.
 
     Args:
         measures: of a split, as `regard.train.in_context_regression.evaluate_regression` returns them.
@@ -32,9 +34,11 @@ def plot_regression(measures: dict[str, Any], path: str | Path) -> Path:
     axes = figure.add_axes((0.1, 0.14, 0.88, 0.76))
     size, handles, labels = measures["input_size"], [], []
     for name, (label, style) in LINES.items():
-        errors = np.asarray(measures["by_examples"][name]["clean"])
+        errors = np.array(measures["by_examples"][name]["clean"], float)  # NaN where there is no mean
         handles += axes.plot(np.arange(len(errors)), errors, **style)
-        labels.append(label)
+        without = np.flatnonzero(np.isnan(errors)).tolist()
+        ends = " to ".join(map(str, sorted({*without[:1], *without[-1:]})))
+        labels.append(f"{label}, no mean at {ends}" if ends else label)
     axes.set_ylim(0, ROOM * measures["by_examples"]["zero"]["clean"][0])
     for shots, note in ((size, "d"), (2 * size, "2d")):
         if shots >= len(errors):

@@ -8,7 +8,7 @@ from itertools import count, islice
 from pathlib import Path
 
 from regard.evaluation.few_shot.items import Item
-from regard.evaluation.files import replacing
+from regard.evaluation.files import check_output_file, replacing
 from regard.evaluation.minimal_pairs import agreement, determiners, reflexives, word_order
 from regard.evaluation.minimal_pairs.phrases import Draw
 from regard.evaluation.naming import nearest
@@ -70,7 +70,12 @@ def minimal_pair_items(number: int | None = None, seed: int = 0, phenomena: Sequ
 def write_minimal_pairs(
     path: str | os.PathLike[str], number: int | None = None, seed: int = 0, phenomena: Sequence[str] | None = None
 ) -> Path:
-    """Writes them as JSONL with the keys `sentence_good`, `sentence_bad`, `phenomenon` and `paradigm`."""
+    """Writes them as JSONL with the keys `sentence_good`, `sentence_bad`, `phenomenon` and `paradigm`.
+
+    Raises:
+        ValueError: as `minimal_pairs` does, or where there can be no such file.
+    """
+    check_output_file(path, f"The file '{path}'")
     pairs = minimal_pairs(number, seed, phenomena)
     with replacing(path) as partial:
         partial.write_text("".join(f"{json.dumps(vars(pair))}\n" for pair in pairs), encoding="utf-8")

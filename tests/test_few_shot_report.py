@@ -1,0 +1,93 @@
+"""The files of few-shot prompting: written before other learners begin, and in the place of an earlier result."""
+
+import json
+
+import pytest
+import torch
+from transformers import GPT2Config, GPT2LMHeadModel
+
+from regard.evaluation.few_shot.report import run_few_shot
+from regard.evaluation.few_shot.result import read_result
+from regard.evaluation.learning_curves import LearningCurve
+from regard.train.tokenization import train_tokenizer
+
+SETTINGS = {"shots": [0, 1], "seeds": 1}
+FILES = ["few-shot-films.json", "few-shot-films.png"]
+TUNED = "fine-tuning-films.json"
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    """A tiny model with random weights, saved, and a task beside it."""
+    folder = tmp_path_factory.mktemp("report")
+    texts = [f"Review: film {i} is {'fine' if i % 2 else 'poor'}\nOpinion: positive negative" for i in range(10)]
+    tokenizer = train_tokenizer(texts, "byte-bpe", 300, min_frequency=1, max_length=64, template="none")
+    torch.manual_seed(0)
+    ids = {"bos_token_id": tokenizer.bos_token_id, "eos_token_id": tokenizer.eos_token_id}
+    model = GPT2LMHeadModel(
+        GPT2Config(vocab_size=len(tokenizer), n_positions=64, n_embd=16, n_layer=1, n_head=2, **ids)
+    )
+    model.save_pretrained(folder / "tiny")
+    tokenizer.save_pretrained(folder / "tiny")
+    rows = [f"film {i} is {'fine' if i % 2 else 'poor'}\t{i % 2}" for i in range(6)]
+    (folder / "films.tsv").write_text("\n".join(["sentence\tlabel", *rows]))
+    (folder / "films.yaml").write_text(
+        'data: {file: films.tsv}\nquery: "Review: {{ sentence }}\\nOpinion:"\n'
+        'choices: {labels: [negative, positive]}\nanswer: "{{ label }}"\n'
+    )
+    return str(folder / "tiny"), str(folder / "films.yaml")
+
+
+def _names(folder):
+    return sorted(path.name for path in folder.iterdir())
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, RuntimeError])
+def test_what_prompting_gave_is_kept_if_other_learners_fail(run, tmp_path, error):
+    said, there = [], []
+
+    def beside(*model, **settings):
+        there.extend(_names(tmp_path))
+        raise error
+
+    with pytest.raises(error):
+        run_few_shot(*run, output=tmp_path, beside=beside, show=said.append, **SETTINGS)
+    assert there == FILES
+    assert _names(tmp_path) == FILES
+    result = read_result(tmp_path / FILES[0])
+    assert ([point.shots for point in result.points], len(result.records), result.beside) == ([0, 1], 12, [])
+    assert said[-1] == (
+        f"Fine-tuning did not come to its end: what prompting gave is kept in {tmp_path / FILES[0]}, and the same "
+        "command begins again with both."
+    )
+
+
+def test_the_lines_of_other_learners_are_written_when_they_end(run, tmp_path):
+    curve = LearningCurve("another", [1], [[0.5]])
+    result, files = run_few_shot(*run, output=tmp_path, beside=lambda *model, **settings: [curve], **SETTINGS)
+    assert [path.name for path in files] == FILES
+    assert read_result(files[0]).beside == result.beside == [curve]
+
+
+def test_an_earlier_result_is_named_and_goes_with_what_stood_beside_it(run, tmp_path):
+    said = []
+    run_few_shot(*run, output=tmp_path, show=said.append, **SETTINGS)
+    assert not [line for line in said if "earlier" in line]
+    (tmp_path / TUNED).write_text(json.dumps({"of": "an earlier run"}))
+    (tmp_path / "fine-tuning-other.json").write_text("{}")
+    run_few_shot(*run, output=tmp_path, show=said.append, **SETTINGS | {"shots": [0]})
+    (line,) = [line for line in said if "earlier" in line]
+    places = ", ".join(str(tmp_path / name) for name in (*FILES, TUNED))
+    assert line == f"Replaces the earlier result, whose files go: {places}."
+    assert _names(tmp_path) == sorted([*FILES, "fine-tuning-other.json"])
+    assert [point.shots for point in read_result(tmp_path / FILES[0]).points] == [0]
+
+
+def test_an_earlier_result_stays_if_prompting_fails(run, tmp_path):
+    """Until there is a new one: the second has more shots than there are examples."""
+    run_few_shot(*run, output=tmp_path, **SETTINGS)
+    (tmp_path / TUNED).write_text("{}")
+    kept = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
+    with pytest.raises(ValueError, match="shots=50: the pool has 5 examples"):
+        run_few_shot(*run, output=tmp_path, **SETTINGS | {"shots": [50]})
+    assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == kept
