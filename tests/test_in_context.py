@@ -37,7 +37,7 @@ KEYS = {
         ("induction", "bcekmptwxz", "bmwtcxepkz", "p", "kzb"),
         ("lookup", "bkmz", "7391", "kbz", "k3b7z1"),
         ("cipher", ("abcdef", "qxfghj"), "qxfghj", "abcd", "qxfg"),
-        ("arithmetic", None, (3, 7), "25", "0"),
+        ("arithmetic", None, (3, 1, 7), "2051", "0124"),
         ("word-classes", (("animals", "music", "weather"), "fkp"), "kfp", "wolf", "k"),
         ("word-classes", (("animals", "music", "weather"), "fkp"), "kfp", "drum", "f"),
         ("word-classes", (("animals", "music", "weather"), "fkp"), "kfp", "rain", "p"),

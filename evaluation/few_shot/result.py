@@ -88,9 +88,10 @@ class FewShotResult:
         majority: the share of the most frequent label among the items; None without labels.
         records: one a prompt: `shots`, `seed`, `order`, `item`, `group`, `balanced`, `shown` (the ids of the shots),
             `dropped`, `prompt`, `prediction`, `correct` and `unknown` (tokens of the item that the vocabulary lacks).
-            Of choices also `answer`, `tied` (whether several were the best) and `choices`, each with `text`, `log_probability`, `tokens`, `characters`, `bytes`, `greedy`,
-            `value` (by the normalisation), where they were measured `unconditional` and `content_free`, and where it
-            has one of its own `prompt`. Of free texts also `references`. Empty where the summary alone was kept.
+            Of choices also `answer`, `tied` (whether several were the best) and `choices`, each with `text`,
+            `log_probability`, `tokens`, `characters`, `bytes`, `greedy`, `value` (by the normalisation), where they
+            were measured `unconditional` and `content_free`, and where it has one of its own `prompt`. Of free texts
+            also `references`. Empty where the summary alone was kept.
         beside: other learners by the number of examples, such as fine-tuning on the same ones.
         source: the task as it was named, a shipped one's name or a file.
         overrides: of its keys.

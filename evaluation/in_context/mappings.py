@@ -1,6 +1,7 @@
 """Tasks whose hidden rule maps what is read to something else: ciphers, arithmetic, and classes with labels."""
 
 import random
+from string import digits
 
 from regard.evaluation.in_context.base import InContextTask, some_letters
 
@@ -41,26 +42,27 @@ class Cipher(InContextTask):
 
 
 class Arithmetic(InContextTask):
-    """A number of two digits, plus a hidden number, modulo another hidden one: by (3, 7), `25>0`."""
+    """Each digit times a hidden number, plus a second, modulo a third: by (3, 1, 7), `2051>0124`."""
 
     name = "arithmetic"
-    moduli = range(3, 21)
+    length = 4
+    rules = tuple((factor, added, m) for m in range(5, 11) for factor in range(1, m) for added in range(m))
 
     def frame(self, chance: random.Random) -> None:
         return None
 
-    def rule(self, frame: None, chance: random.Random) -> tuple[int, int]:
-        return chance.choice([(added, modulus) for modulus in self.moduli for added in range(modulus)])
+    def rule(self, frame: None, chance: random.Random) -> tuple[int, int, int]:
+        return chance.choice(self.rules)
 
-    def key(self, frame: None, rule: tuple[int, int]) -> str:
-        return f"{rule[0]} {rule[1]}"
+    def key(self, frame: None, rule: tuple[int, int, int]) -> str:
+        return " ".join(map(str, rule))
 
     def input(self, frame: None, chance: random.Random) -> str:
-        return str(chance.randrange(10, 60))
+        return "".join(chance.choice(digits) for _ in range(self.length))
 
-    def output(self, frame: None, rule: tuple[int, int], text: str) -> str:
-        added, modulus = rule
-        return str((int(text) + added) % modulus)
+    def output(self, frame: None, rule: tuple[int, int, int], text: str) -> str:
+        factor, added, modulus = rule
+        return "".join(str((factor * int(digit) + added) % modulus) for digit in text)
 
 
 class WordClasses(InContextTask):

@@ -52,9 +52,7 @@ def _item(name: str, split: str, seed: int, index: int, pool: int) -> Item:
         frame, rule = task.draw(split, chance)
         text = task.input(frame, chance)
         others = task.rivals(frame, rule, text, split, chance)
-        if others is None or {len(one) for one in others} != {len(task.output(frame, rule, text))}:
-            return None  # of `1` and `12` the shorter would never be the less likely, as it begins the longer
-        return frame, rule, text, others
+        return None if others is None else (frame, rule, text, others)
 
     frame, rule, text, others = draw_until(question, lambda drawn: drawn is not None)
     right = task.output(frame, rule, text)
