@@ -9,12 +9,14 @@ from pathlib import Path
 import pytest
 import torch
 
-from regard.benchmarks import training_speed, vector_files, word_vector_recipes, word_vectors
+from regard.benchmarks import options, training_speed, vector_files, word_vector_recipes, word_vectors
 from regard.benchmarks.ingredients import collect
 from regard.benchmarks.peers import SHAPES, blocks, decoders, encoder_decoders, pairs
 from regard.benchmarks.report import markers, write_part
 from regard.benchmarks.training_speed import main, real_tokens
-from regard.modeling import Word2VecModel
+from regard.modeling import TransformerDecoderConfig, TransformerDecoderForCausalLM, Word2VecModel
+from regard.train.building import build_tokenizer
+from regard.train.recipe import load_recipe
 from regard.train.records import environment
 
 TINY = SHAPES["tiny"]
@@ -245,3 +247,52 @@ def test_recipes_of_word_vectors_are_put_side_by_side(tmp_path, capsys):
     with pytest.raises(SystemExit):
         word_vector_recipes.main([str(tmp_path), "--out", str(tmp_path)])
     assert "There is no finished run in" in capsys.readouterr().err
+
+
+def test_the_same_examples_in_three_ways(tmp_path):
+    """A row for each number of examples, with all three ways; random weights are those of the seed; and a
+    README without a place is refused before the work."""
+    recipe = load_recipe("in-context/mixture-decoder")
+    tokenizer = build_tokenizer(recipe, None)
+    config = TransformerDecoderConfig(
+        vocab_size=len(tokenizer), hidden_size=8, num_hidden_layers=1, num_attention_heads=1, intermediate_size=8,
+        position_embedding_type="rotary", pad_token_id=tokenizer.pad_token_id,
+    )  # fmt: skip
+    torch.manual_seed(1)
+    for part in (TransformerDecoderForCausalLM(config), tokenizer):
+        part.save_pretrained(tmp_path / "run")
+    call = [
+        str(tmp_path / "run"),
+        "--tasks",
+        "lookup",
+        "swapping",
+        "--shots",
+        "1",
+        "2",
+        "--seeds",
+        "2",
+        "--items",
+        "3",
+    ]
+    out = tmp_path / "out"
+    with pytest.raises(SystemExit):
+        options.main([*call, "--out", str(out)])
+    out.mkdir()
+    (out / "README.md").write_text("before\n" + "\n".join(markers("options")) + "\nafter\n")
+    options.main([*call, "--out", str(out)])
+    record = json.loads((out / "results" / "options.json").read_text())
+    assert [(row["task"], row["examples"]) for row in record["rows"]] == [("lookup", 1), ("lookup", 2)]
+    for row in record["rows"]:
+        for way in options.WAYS:
+            assert len(row[way]["values"]) == 2
+            assert row[way]["interval"][0] <= sum(row[way]["values"]) / 2 <= row[way]["interval"][1]
+            assert row[way]["seconds"] > 0
+            assert row[way]["memory"] > 0
+    text = (out / "README.md").read_text()
+    assert text.startswith("before\n")
+    assert text.count("\n| lookup | ") == 2
+    assert f"`run` (TransformerDecoderForCausalLM, {record['weights']:,} weights), 2 items a task, seeds 0, 1." in text
+    model = TransformerDecoderForCausalLM(config)
+    first, second = (options.without_training(model).state_dict() for _ in range(2))
+    assert all(torch.equal(first[name], second[name]) for name in first)
+    assert not torch.equal(first["lm_head.weight"], model.state_dict()["lm_head.weight"])
