@@ -261,19 +261,8 @@ def test_the_same_examples_in_three_ways(tmp_path):
     torch.manual_seed(1)
     for part in (TransformerDecoderForCausalLM(config), tokenizer):
         part.save_pretrained(tmp_path / "run")
-    call = [
-        str(tmp_path / "run"),
-        "--tasks",
-        "lookup",
-        "swapping",
-        "--shots",
-        "1",
-        "2",
-        "--seeds",
-        "2",
-        "--items",
-        "3",
-    ]
+    words = "--tasks lookup --shots 1 2 --seeds 2 --items 2"
+    call = [str(tmp_path / "run"), *words.split()]
     out = tmp_path / "out"
     with pytest.raises(SystemExit):
         options.main([*call, "--out", str(out)])
