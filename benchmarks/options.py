@@ -87,10 +87,10 @@ def table(record: dict[str, Any]) -> str:
 def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("run", help="a run of the task in-context")
-    parser.add_argument("--tasks", nargs="+", default=list(TASKS))
-    parser.add_argument("--shots", nargs="+", type=int, default=[1, 4, 8])
-    parser.add_argument("--seeds", type=int, default=3)
-    parser.add_argument("--items", type=int, default=50)
+    parser.add_argument("--tasks", nargs="+", default=list(TASKS), help="shipped tasks with hidden rules")
+    parser.add_argument("--shots", nargs="+", type=int, default=[1, 4, 8], help="numbers of examples")
+    parser.add_argument("--seeds", type=int, default=3, help="how many draw the examples")
+    parser.add_argument("--items", type=int, default=50, help="questions of a task")
     parser.add_argument("--out", type=Path, default=Path(__file__).parent, help="folder of results/ and README.md")
     options = parser.parse_args(arguments)
     logging.disable_progress_bar()
@@ -102,7 +102,9 @@ def main(arguments: list[str] | None = None) -> int:
         rows = measure(model, tokenizer, name, options.tasks, **settings)
     except ValueError as error:
         parser.error(str(error))
-    given = " ".join(sys.argv[1:] if arguments is None else arguments)
+    chosen = [("--tasks", options.tasks), ("--shots", options.shots)]
+    chosen += [("--seeds", [options.seeds]), ("--items", [options.items])]
+    given = " ".join([options.run, *(f"{name} {' '.join(map(str, values))}" for name, values in chosen)])
     record = {
         "run": name,
         "class": type(model).__name__,

@@ -130,7 +130,8 @@ def lower_is_better(evaluation: dict[str, dict[str, Any]]) -> str:
     from regard.evaluation.metrics import LOWER_IS_BETTER  # takes seconds
 
     shown = [name for name in METRIC_NAMES if any(name in measures for measures in evaluation.values())]
-    return ", ".join(METRIC_NAMES[name] for name in shown if name in LOWER_IS_BETTER)
+    names = [METRIC_NAMES[name] for name in shown if name in LOWER_IS_BETTER]
+    return ("; " if any("," in name for name in names) else ", ").join(names)
 
 
 def architecture_table(records: Records) -> str:

@@ -119,7 +119,7 @@ def few_shot(
         seed_numbers = _numbers(seeds, "--seeds", "5 for five of them, or --seeds 1,2,3 for these")
         how_many = len(seed_numbers) == 1 and seeds is not None and "," not in seeds[0]  # and `3,` is the seed 3
         if how_many and seed_numbers[0] < 1:
-            raise CallError("--seeds 0: how many must be at least 1; the seed 0 alone is --seeds 0,")
+            raise CallError("--seeds 0: how many must be at least 1; the seed 0 alone is '--seeds 0,'.")
         from regard.evaluation.few_shot.task import load_task
 
         loaded = load_task(task, set_ or [])  # before torch is imported, which takes seconds

@@ -371,6 +371,10 @@ def test_examples_that_do_not_fit_are_left_out_and_counted(task, short, make):
     assert whole.same_examples
     assert "with the same examples, items and scorer." in options_table(whole)
     assert "| learnt |" not in options_table(whole)
+    with pytest.raises(
+        ValueError, match="no example fits into the 48 tokens that the model reads, so that it cannot be"
+    ):
+        fine_tune_and_score(make(), tokenizer, task, **settings | {"shots": (1,), "data": (items, pool[2:])})
 
 
 def test_without_any_example_that_fits_a_copy_is_as_the_model_is(task):

@@ -1,6 +1,8 @@
 """The files of few-shot prompting: written before other learners begin, and in the place of an earlier result."""
 
 import json
+import shutil
+from pathlib import Path
 
 import pytest
 import torch
@@ -81,6 +83,26 @@ def test_an_earlier_result_is_named_and_goes_with_what_stood_beside_it(run, tmp_
     assert line == f"Replaces the earlier result, whose files go: {places}."
     assert _names(tmp_path) == sorted([*FILES, "fine-tuning-other.json"])
     assert [point.shots for point in read_result(tmp_path / FILES[0]).points] == [0]
+
+
+def test_a_folder_of_another_model_is_refused(run, tmp_path):
+    """A card shows what lies in its run's folder; and one model's result does not go for another's."""
+    model, task = run
+    other = tmp_path / "other"
+    shutil.copytree(model, other)
+    with pytest.raises(
+        ValueError, match=r"^--output: '.*other' is the folder of a model, whose card would show the res"
+    ):
+        run_few_shot(model, task, output=other, **SETTINGS)
+    assert _names(other) == _names(Path(model))
+    run_few_shot(str(other), task, **SETTINGS)  # its own
+    run_few_shot(model, task, output=tmp_path / "out", **SETTINGS)
+    kept = (tmp_path / "out" / FILES[0]).read_bytes()
+    with pytest.raises(
+        ValueError, match=r"is the result of another model, 'tiny': name another folder for that of 'ot"
+    ):
+        run_few_shot(str(other), task, output=tmp_path / "out", **SETTINGS)
+    assert (tmp_path / "out" / FILES[0]).read_bytes() == kept
 
 
 def test_an_earlier_result_stays_if_prompting_fails(run, tmp_path):

@@ -477,7 +477,7 @@ def test_the_command_takes_the_numbers_as_they_are_written(run, monkeypatch):
         ("tiny --shots --limit 3", "--shots: '' must be whole numbers"),
         ("tiny --seeds x", "--seeds: 'x' must be whole numbers of at least 0, such as --seeds 5 for five of them, or"),
         ("tiny --seeds ,", "--seeds: ',' must be whole numbers"),
-        ("tiny --seeds 0", "--seeds 0: how many must be at least 1; the seed 0 alone is --seeds 0,"),
+        ("tiny --seeds 0", "--seeds 0: how many must be at least 1; the seed 0 alone is '--seeds 0,'."),
     ],
 )
 def test_numbers_that_cannot_be_are_named_with_their_option(words, sentence):

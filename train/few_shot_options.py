@@ -182,7 +182,7 @@ def fine_tune_and_score(
         items: so many of them, evenly over the list; by default all, or `ITEMS` where each has examples of its own.
 
     Raises:
-        ValueError: as `few_shot` does; no number of examples above 0; less than one item.
+        ValueError: as `few_shot` does; no number of examples above 0; less than one item; no example that fits.
     """
     if items is not None and items < 1:
         raise ValueError(f"items={items} must be at least 1.")
@@ -195,6 +195,11 @@ def fine_tune_and_score(
         items = ITEMS
     asked = every if items is None or items >= len(every) else _evenly(every, items)
     both = _Both(model, tokenizer, task, asked, pool, dataclasses.replace(settings, shots=numbers), batch_size)
+    if not any(both.learner.fits(shot) for drawn in both.drawn.values() for one in drawn for shot in one.shots):
+        raise ValueError(
+            f"The task '{task.name}': no example fits into the {both.learner.limit:,} tokens that the model reads, so "
+            "that it cannot be fine-tuned on any."
+        )
     points = []
     for number in numbers:
         if show is not None:

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from regard.evaluation.few_shot.picture import plot_few_shot
-from regard.evaluation.few_shot.result import FewShotResult
+from regard.evaluation.few_shot.result import FewShotResult, read_result
 from regard.evaluation.few_shot.rows import check_limit, limited, load_items
 from regard.evaluation.few_shot.run import draw, few_shot, settings_of
 from regard.evaluation.few_shot.task import Task, load_task
@@ -54,7 +54,8 @@ def run_few_shot(
         The result, and the files.
 
     Raises:
-        ValueError: as `few_shot` does; or a model that is no language model.
+        ValueError: as `few_shot` does; a model that is no language model; or a folder of another model, or with the
+            result of one.
     """
     loaded = task if isinstance(task, Task) else load_task(task, overrides)
     if not any(settings_of(loaded, **settings).shots) and beside is not None:
@@ -62,6 +63,8 @@ def run_few_shot(
     local = Path(model).is_dir()
     folder = output or (Path(model) if local else HUB_RUNS / model.replace("/", "-"))
     check_output_folder(folder)
+    name = Path(model).resolve().name if local else model
+    _check_whose(folder, loaded.name, model, name)
     _check_model(model)
     check_limit(limit)
     items, pool = load_items(loaded)
@@ -69,7 +72,6 @@ def run_few_shot(
     show = show or (lambda line: None)
     if earlier := _earlier(loaded.name, folder):
         show(f"Replaces the earlier result, whose files go: {', '.join(map(str, earlier))}.")
-    name = Path(model).resolve().name if local else model
     more = {"name": name, "batch_size": batch_size, "show": show, **settings}
     prompted = *load(model), loaded
     result = few_shot(*prompted, limit=limit, data=(items, pool), **more)
@@ -100,6 +102,24 @@ def _earlier(task: str, folder: Path) -> list[Path]:
     """The files of an earlier result."""
     names = (f"{PREFIX}{task}.json", f"{PREFIX}{task}.png", f"{OTHERS}{task}.json")
     return [folder / name for name in names if (folder / name).is_file()]
+
+
+def _check_whose(folder: Path, task: str, model: str, name: str) -> None:
+    """A run's folder is for its own results, which its card shows, and a result goes for one of the same model alone.
+
+    Raises:
+        ValueError: the folder is another model's, or the earlier result in it.
+    """
+    if (folder / "config.json").is_file() and folder.resolve() != Path(model).resolve():
+        raise ValueError(
+            f"--output: '{folder}' is the folder of a model, whose card would show the results of '{model}' as its "
+            "own: name another folder."
+        )
+    path = folder / f"{PREFIX}{task}.json"
+    if path.is_file() and (other := read_result(path, records=False).model) != name:
+        raise ValueError(
+            f"--output: '{path}' is the result of another model, '{other}': name another folder for that of '{name}'."
+        )
 
 
 def _check_model(model: str) -> None:
