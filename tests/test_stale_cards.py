@@ -151,11 +151,12 @@ def test_the_cards_of_the_repository(path):
     card = ModelCard.load(path)
     assert ModelCardData(**card.data.to_dict()).to_dict() == card.data.to_dict()
     assert card.data.license == "apache-2.0"
-    assert card.data.pipeline_tag
-    assert all(
-        result.metric_args["command"].startswith(("regard evaluate ", "regard few-shot "))
-        for result in card.data.eval_results
-    )
+    if path.stem != "in-context-linear-regression":  # it reads points, which no task of the Hub does
+        assert card.data.pipeline_tag
+        assert all(
+            result.metric_args["command"].startswith(("regard evaluate ", "regard few-shot "))
+            for result in card.data.eval_results
+        )
     assert path.stem.endswith(card.data.model_name)
     for link in re.findall(r"!\[[^]]+\]\((.*?)\)", text):
         assert (path.parent / link).is_file()
