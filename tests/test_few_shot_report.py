@@ -5,38 +5,22 @@ import shutil
 from pathlib import Path
 
 import pytest
-import torch
-from transformers import GPT2Config, GPT2LMHeadModel
 
 from regard.evaluation.few_shot.report import run_few_shot
 from regard.evaluation.few_shot.result import read_result
 from regard.evaluation.learning_curves import LearningCurve
-from regard.train.tokenization import train_tokenizer
 
-SETTINGS = {"shots": [0, 1], "seeds": 1}
+from .films import save_films
+
+SETTINGS = {"shots": [0, 1], "seeds": 1, "limit": 6}
 FILES = ["few-shot-films.json", "few-shot-films.png"]
 TUNED = "fine-tuning-films.json"
 
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory):
-    """A tiny model with random weights, saved, and a task beside it."""
     folder = tmp_path_factory.mktemp("report")
-    texts = [f"Review: film {i} is {'fine' if i % 2 else 'poor'}\nOpinion: positive negative" for i in range(10)]
-    tokenizer = train_tokenizer(texts, "byte-bpe", 300, min_frequency=1, max_length=64, template="none")
-    torch.manual_seed(0)
-    ids = {"bos_token_id": tokenizer.bos_token_id, "eos_token_id": tokenizer.eos_token_id}
-    model = GPT2LMHeadModel(
-        GPT2Config(vocab_size=len(tokenizer), n_positions=64, n_embd=16, n_layer=1, n_head=2, **ids)
-    )
-    model.save_pretrained(folder / "tiny")
-    tokenizer.save_pretrained(folder / "tiny")
-    rows = [f"film {i} is {'fine' if i % 2 else 'poor'}\t{i % 2}" for i in range(6)]
-    (folder / "films.tsv").write_text("\n".join(["sentence\tlabel", *rows]))
-    (folder / "films.yaml").write_text(
-        'data: {file: films.tsv}\nquery: "Review: {{ sentence }}\\nOpinion:"\n'
-        'choices: {labels: [negative, positive]}\nanswer: "{{ label }}"\n'
-    )
+    save_films(folder)
     return str(folder / "tiny"), str(folder / "films.yaml")
 
 
@@ -110,6 +94,6 @@ def test_an_earlier_result_stays_if_prompting_fails(run, tmp_path):
     run_few_shot(*run, output=tmp_path, **SETTINGS)
     (tmp_path / TUNED).write_text("{}")
     kept = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
-    with pytest.raises(ValueError, match="shots=50: the pool has 5 examples"):
+    with pytest.raises(ValueError, match="shots=50: the pool has 23 examples"):
         run_few_shot(*run, output=tmp_path, **SETTINGS | {"shots": [50]})
     assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == kept

@@ -11,7 +11,7 @@ import torch
 from tokenizers import Tokenizer
 from tokenizers.models import WordLevel
 from tokenizers.pre_tokenizers import WhitespaceSplit
-from transformers import GPT2Config, GPT2LMHeadModel, PreTrainedTokenizerFast
+from transformers import PreTrainedTokenizerFast
 from typer.testing import CliRunner
 
 from regard.evaluation.few_shot.items import Item
@@ -29,7 +29,8 @@ from regard.evaluation.few_shot.task import Choices, Data, Generation, Task, loa
 from regard.evaluation.few_shot.templates import item_of
 from regard.evaluation.learning_curves import LearningCurve
 from regard.modeling import TransformerConfig, TransformerForConditionalGeneration
-from regard.train.tokenization import train_tokenizer
+
+from .films import save_films
 
 ABOUT = {"model": "stub", "architecture": "Stub", "parameters": 0, "data": {}, "limit": None}
 LABELS = ["bad", "good"]
@@ -292,25 +293,8 @@ def test_what_would_be_written_is_counted_and_its_perplexity():
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory):
-    """A GPT-2 of the library's with random weights and sixty-four positions, saved, with data beside it."""
     folder = tmp_path_factory.mktemp("few shot")
-    texts = [
-        f"Review: the film number {i} is {'fine' if i % 2 else 'poor'}\nOpinion: positive negative" for i in range(40)
-    ]
-    tokenizer = train_tokenizer(texts, "byte-bpe", 300, min_frequency=1, max_length=64, template="none")
-    torch.manual_seed(0)
-    ids = {"bos_token_id": tokenizer.bos_token_id, "eos_token_id": tokenizer.eos_token_id}
-    sizes = {"vocab_size": len(tokenizer), "n_positions": 64, "n_embd": 16, "n_layer": 2, "n_head": 2}
-    model = GPT2LMHeadModel(GPT2Config(**sizes, initializer_range=0.4, **ids)).eval()
-    model.save_pretrained(folder / "tiny")
-    tokenizer.save_pretrained(folder / "tiny")
-    rows = [f"film {i} is {'fine' if i % 2 else 'poor'}{' and long' * (i % 3)}\t{i % 2}" for i in range(24)]
-    (folder / "films.tsv").write_text("\n".join(["sentence\tlabel", *rows]))
-    (folder / "films.yaml").write_text(
-        'data: {file: films.tsv}\nquery: "Review: {{ sentence }}\\nOpinion:"\n'
-        'choices: {labels: [negative, positive]}\nanswer: "{{ label }}"\n'
-    )
-    return folder, model, tokenizer
+    return folder, *save_films(folder)
 
 
 def test_the_batch_size_is_a_matter_of_speed(run):
