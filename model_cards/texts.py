@@ -357,7 +357,7 @@ def limits(records: Records) -> list[str]:
     elif records.task == QUESTION_ANSWERING and data.get("max_length"):
         found = [f"It reads {data['max_length']:,} tokens at once, and a longer text in windows of so many."]
     elif records.task == IN_CONTEXT and data.get("block_size"):
-        found = [f"It was trained on rows of {data['block_size']:,} tokens: what a longer prompt says is lost on it."]
+        found = [f"It was trained on rows of {data['block_size']:,} tokens: in longer prompts it answers worse."]
     elif records.task == DENOISING and data.get("block_size"):
         found = [f"It was trained on pieces of up to {data['block_size']:,} tokens: longer ones are new to it."]
     else:

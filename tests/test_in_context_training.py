@@ -249,4 +249,5 @@ def test_a_run_that_goes_on_ends_in_the_same_weights(tmp_path):
     assert {"loss", "perplexity", "exact_match_0", "exact_match_2"} <= set(measures)
     card = (tmp_path / "whole" / "README.md").read_text()
     assert "test, exact match by the number of examples" in card
+    assert "It was trained on rows of 48 tokens: in longer prompts it answers worse." in card
     assert (tmp_path / "induction.png").stat().st_size > 1000
