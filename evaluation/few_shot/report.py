@@ -80,11 +80,9 @@ def run_few_shot(
         return result, files
     try:
         lines = beside(*prompted, data=(limited(items, limit), pool), **more)
-    except BaseException:  # an interruption too
-        show(
-            f"Fine-tuning did not come to its end: what prompting gave is kept in {files[0]}, and the same command "
-            "begins again with both."
-        )
+    except BaseException as error:  # an interruption too
+        again = "" if isinstance(error, ValueError) else ", and the same command begins again with both"
+        show(f"Fine-tuning did not come to its end: what prompting gave is kept in {files[0]}{again}.")
         raise
     result = dataclasses.replace(result, beside=lines)
     return result, write(result, folder)
