@@ -124,6 +124,7 @@ def run_parts(tmp_path, *parts):
         timeout=240,
     )
     assert done.returncode == 0, done.stderr[-3000:]
+    return done
 
 
 def same(tmp_path, one, other):
@@ -192,6 +193,22 @@ def test_what_was_not_yet_logged_is_kept(tmp_path):
         {"folder": "killed", **settings, "resume": True},
     )
     assert list(same(tmp_path, "whole", "killed")["losses"]) == ["2", "3", "4", "6", "8", "9"]
+
+
+def test_it_may_log_and_save_at_other_steps(tmp_path):
+    """Every step until it is killed at the fifth; then every fourth is logged and every tenth saved, and what is saved
+    is logged. The library would go on as before, and warn that the arguments do not match."""
+    done = run_parts(
+        tmp_path,
+        {"folder": "whole"},
+        {"folder": "other", "kill_at": 5},
+        {"folder": "other", "resume": True, "logging_steps": 4, "save_steps": 10},
+    )
+    steps = json.loads((tmp_path / "other" / "record.json").read_text())["losses"]
+    assert list(steps) == ["1", "2", "3", "4", "5", "8", "10", "12", "16", "20", "21"]
+    assert "do not match" not in done.stderr
+    weights = [(tmp_path / run / "model.safetensors").read_bytes() for run in ("whole", "other")]
+    assert weights[0] == weights[1]
 
 
 def test_a_stream_goes_on_in_a_later_pass(tmp_path):

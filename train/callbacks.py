@@ -89,10 +89,15 @@ class Progress(TrainerCallback):
 
 class RecordBeforeSaving(TrainerCallback):
     """Before a checkpoint the losses, tokens and seconds since the last log are logged; where it is due at the step
-    that ends an epoch, the epoch's evaluation is made too. Else a run resumed from there would never have them."""
+    that ends an epoch, the epoch's evaluation is made too. Else a run resumed from there would never have them.
+
+    How often a resumed run logs, evaluates and saves is what its arguments say now, not what its checkpoint says."""
 
     def __init__(self) -> None:
         self.evaluated = -1
+
+    def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        state.compute_steps(args, state.max_steps)
 
     def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         ends_epoch = state.epoch % 1 == 0 or control.should_training_stop

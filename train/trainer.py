@@ -116,7 +116,12 @@ class RegardTrainer(Trainer):
                 raise ValueError(f"There is no complete checkpoint in {self.args.output_dir} to resume from.")
         if isinstance(resume_from_checkpoint, os.PathLike):
             resume_from_checkpoint = str(resume_from_checkpoint)
-        return super().train(resume_from_checkpoint, *args, **kwargs)
+        library = logging.getLogger("transformers.trainer_utils")
+        library.addFilter(_matters)
+        try:
+            return super().train(resume_from_checkpoint, *args, **kwargs)
+        finally:
+            library.removeFilter(_matters)
 
     def _run_epoch(self, *args: Any, **kwargs: Any) -> None:
         # A run that stopped at max_steps inside an epoch, or early, and is resumed would make one step more.
@@ -481,6 +486,12 @@ class RegardTrainer(Trainer):
             "training.learning_rate, lengthen training.warmup_steps or clip with training.max_grad_norm; "
             + (f"the last checkpoint is {last.name}." if last else "there is no checkpoint yet.")
         )
+
+
+def _matters(record: logging.LogRecord) -> bool:
+    """Not the warning that a checkpoint was logged, evaluated or saved at other steps: the arguments are followed."""
+    text = record.getMessage()
+    return "do not match the ones in the `trainer_state.json`" not in text or "train_batch_size" in text
 
 
 def _unlabelled(targets: torch.Tensor) -> torch.Tensor:
