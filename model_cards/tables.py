@@ -91,6 +91,7 @@ def cell(value: Any) -> str:
     """Text that cannot break a table: one line, without bars or mark-up of its own, links and formulas among it."""
     text = " ".join(str(value).split())
     text = re.sub(r"[\\|*`\[\]~$]|(?<!\w)_|_(?!\w)", r"\\\g<0>", text)  # "a_b" has no mark-up, "_a_" has
+    text = re.sub(r"&(?!nbsp;)(?=#?\w+;)", "&amp;", text)  # a text's own "&lt;" is no "<"; nbsp indents our own rows
     return text.replace("<", "&lt;")
 
 

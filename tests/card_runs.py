@@ -38,7 +38,7 @@ METRICS = {
         "validation": {"loss": 1.7345, "perplexity": 5.6662},
         "test:2016_flickr": {"loss": 1.7, "perplexity": 5.4739, "bleu": 36.4567, "bleu_signature": BLEU},
     },
-    "samples": [{"source": 'Ein Mann | mit "Hut".', "target": "A man.\nYes.", "prediction": "A *man* <b>."}],
+    "samples": [{"source": 'Ein Mann | mit "Hut".', "target": "A man.\nYes &lt;s>.", "prediction": "A *man* <b>."}],
 }  # fmt: skip
 
 

@@ -148,7 +148,7 @@ def test_every_heading_with_its_record(run):
         "mean of the checkpoints at steps 3,000, 3,804",
         "![Training and validation loss by step](loss_curve.png)",
         "![Cross-attention](cross_attention.png)",
-        r'| Ein Mann \| mit "Hut". | A man. Yes. | A \*man\* &lt;b>. |',
+        r'| Ein Mann \| mit "Hut". | A man. Yes &amp;lt;s>. | A \*man\* &lt;b>. |',
         "`regard evaluate runs/multi30k-de-en` measures this again.",
         "The training took 0.40 hours on A Processor, 1 thread. Power was not measured, so no emissions are stated",
         "- It was trained on sources of up to 128 tokens and targets of up to 128.",
