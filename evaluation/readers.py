@@ -102,9 +102,11 @@ def _read_json_lines(path: Path) -> Iterator[Row]:
             continue
         place = f"{path}, line {number}"
         try:
-            row = json.loads(line)
+            row = json.loads(line, object_pairs_hook=_object_of)
         except json.JSONDecodeError as error:
             raise ValueError(f"{place}: not valid JSON ({error.msg} at character {error.colno}).") from None
+        except _NamedTwice as error:
+            raise ValueError(f"{place}: {error}") from None
         yield place, _object(row, place)
 
 
@@ -115,12 +117,26 @@ def _read_json(path: Path) -> Iterator[Row]:
         yield from _read_json_lines(path)
         return
     try:
-        rows = json.loads(text)
+        rows = json.loads(text, object_pairs_hook=_object_of)
     except json.JSONDecodeError as error:
         raise ValueError(f"{path}, line {error.lineno}: not valid JSON ({error.msg}).") from None
+    except _NamedTwice as error:
+        raise ValueError(f"{path}: {error}") from None
     for number, row in enumerate(rows, 1):
         place = f"{path}, item {number}"
         yield place, _object(row, place)
+
+
+class _NamedTwice(ValueError):
+    """Of two values under one name JSON's reader would keep the last and say nothing."""
+
+
+def _object_of(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    values = dict(pairs)
+    if len(values) < len(pairs):
+        names = [name for name, _ in pairs]
+        raise _NamedTwice(f"the name '{next(name for name in names if names.count(name) > 1)}' stands twice in a row.")
+    return values
 
 
 def _object(row: Any, place: str) -> dict[str, Any]:

@@ -267,7 +267,8 @@ def data_table(records: Records) -> str:
     """Each split: where it is from, and what became of its rows."""
     recorded = {k: v for k, v in records.metrics.get("data", {}).items() if isinstance(v, dict)}
     sources = split_sources(records.section("data"))
-    counts = ("rows", "examples", "tokens", "words", "empty", "dropped", "truncated", "lost_words", "pad_share")
+    counts = ("rows", "also_in_train", "examples", "tokens", "words", "empty", "dropped", "truncated", "lost_words")
+    counts += ("pad_share",)
     shown = [key for key in counts if any(split.get(key) for split in recorded.values())]
     rows = []
     for split in [*recorded, *(name for name in sources if name not in recorded)]:
@@ -275,7 +276,7 @@ def data_table(records: Records) -> str:
         cells = ["" if v is None else f"{v:.1%}" if isinstance(v, float) else number(v) for v in values]
         rows.append([split_name(split), sources.get(split, ""), *cells])
     names = {"pad_share": "pads in batches", "dropped": "too long, left out", "truncated": "cut"}
-    names |= {"lost_words": "words cut off"}
+    names |= {"lost_words": "words cut off", "also_in_train": "also in train"}
     return table(["split", "from", *(names.get(key, key) for key in shown)], rows, numbers_from=2)
 
 

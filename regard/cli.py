@@ -546,7 +546,7 @@ def main() -> None:
             raise
         wrong_call = _is_wrong_call(error)
         sentence = " ".join(str(error).split()) or type(error).__name__
-        if not wrong_call:
+        if not wrong_call and not type(error).__module__.startswith("regard."):  # those are sentences for a reader
             sentence = f"{type(error).__name__}: {sentence} (REGARD_DEBUG=1 shows where)"
         _say_error(sentence)
         sys.exit(2 if wrong_call else 1)

@@ -156,7 +156,7 @@ def test_an_empty_file(tmp_path, name, content):
     write(tmp_path / name, content)
     text = refused(section(tmp_path / name, columns=COLUMNS))
     assert text.startswith("data.train: ")
-    assert "is empty" in text
+    assert ("has no row below the names of its columns" if "de" in content else "is empty") in text
 
 
 def test_an_empty_text(tmp_path):
@@ -197,6 +197,12 @@ def test_unknown_roles(tmp_path):
         ("a.jsonl", '{"de": "ja", "en": null}\n', "line 1: column 'en' holds no value where text is wanted"),
         ("a.jsonl", '{"de": "ja", "en": 3}\n', "column 'en' holds a whole number where text is wanted"),
         ("a.json", '[{"de": "ja", "en": "yes"},\n{"de"]', "a.json, line 2: not valid JSON"),
+        (
+            "a.jsonl",
+            '{"de": "ja", "de": "nein", "en": "yes"}\n',
+            "a.jsonl, line 1: the name 'de' stands twice in a row",
+        ),
+        ("a.json", '[{"de": "ja", "en": "yes", "en": "no"}]', "a.json: the name 'en' stands twice in a row"),
         ("a.parquet", "no parquet", "is not a Parquet file"),
     ],
 )
@@ -307,11 +313,69 @@ def test_a_label_out_of_range_names_the_line(tmp_path):
     )
 
 
-@pytest.mark.parametrize(("label", "kind"), [(0.5, "a number"), (None, "no value"), (True, "true or false")])
-def test_a_label_of_the_wrong_type(tmp_path, label, kind):
+@pytest.mark.parametrize(
+    ("label", "kind", "way"),
+    [(0.5, "0.5", ': write it as "0.5".'), (1.0, "1.0", ": write it as 1."), (None, "no value", "is wanted."),
+     (True, "true", ': write it as "true".')],
+)  # fmt: skip
+def test_a_label_of_the_wrong_type(tmp_path, label, kind, way):
     path = jsonl(tmp_path / "a.jsonl", [{"text": "x", "label": 0}, {"text": "y", "label": label}])
     text = refused(section(path), "sequence-classification")
     assert f"line 2: column 'label' holds {kind} where a label" in text
+    assert text.endswith(way)
+
+
+def test_labels_are_all_numbers_or_all_names(tmp_path):
+    """One row with a number among names would be one more class."""
+    rows = [{"text": "x", "label": "HUM"}, {"text": "y", "label": 5}, {"text": "z", "label": "LOC"}]
+    text = refused(section(jsonl(tmp_path / "a.jsonl", rows)), "sequence-classification")
+    assert "a.jsonl, line 2: the label in column 'label' is the number 5, and that in " in text
+    assert "a.jsonl, line 1 is the name 'HUM': labels are all numbers or all names." in text
+    rows = [{"tokens": ["a", "b"], "tags": ["X", 1]}]
+    assert "the number 1" in refused(section(jsonl(tmp_path / "b.jsonl", rows)), "token-classification")
+    rows = [{"text": "x", "label": "1"}, {"text": "y", "label": 0}]  # numbers, if one of them is in quotes
+    train = load_splits(section(jsonl(tmp_path / "c.jsonl", rows)), "sequence-classification")["train"]
+    assert train.features["label"].names == ["0", "1"]
+
+
+@pytest.mark.parametrize("role", ["label", "tags"])
+def test_labels_that_no_training_row_is_left_of_are_told(tmp_path, role, caplog):
+    """Three labels of one row each, of which two rows are held out; or four, of which two are trained on."""
+    names = {"label": "wxyz", "tags": [["w"], ["x"], ["y"], ["z"]]}[role]
+    text = {"label": ("text", "t"), "tags": ("tokens", ["t"])}[role]
+    path = jsonl(tmp_path / "a.jsonl", [{text[0]: text[1], role: name} for name in names])
+    task = {"label": "sequence-classification", "tags": "token-classification"}[role]
+    splits = load_splits(section(path, validation="2"), task)
+    kinds = splits["validation"].features[role]
+    held_out = sorted(
+        getattr(kinds, "feature", kinds).names[n[0] if role == "tags" else n] for n in splits["validation"][role]
+    )
+    told = (
+        f"data.validation: no row of '{held_out[0]}', '{held_out[1]}' is left in data.train, so no training teaches "
+    )
+    assert [record.getMessage() for record in caplog.records] == [told + "these labels."]
+    caplog.clear()
+    load_splits(section(path, validation=path), task)
+    assert not caplog.records
+    load_splits(section(path, validation=path, max_train_examples=3), task)
+    assert "is left in data.train, so no training teaches this label." in caplog.text
+
+
+def test_rows_that_are_trained_on_too_are_counted(tmp_path):
+    """By what is read: a row with another label is the same one; white space around a text makes no other."""
+    train = tsv(tmp_path / "a.tsv", [("a b", "c", "x"), ("d", "e", "y"), ("", "", "x")], ("first", "second", "label"))
+    rows = [("a b ", "c", "y"), ("a", "b c", "x"), ("d", "e", "y"), ("", "", "x"), ("f", "g", "x")]
+    test = tsv(tmp_path / "b.tsv", rows, ("first", "second", "label"))
+    data, recipe = labelled(train, None, test=test, validation=train)
+    _, report = prepare_splits(load_splits(data, recipe.task), recipe, word_tokenizer("bos-eos"))
+    assert report.splits["train"].also_in_train is None
+    assert report.splits["validation"].also_in_train == 2
+    assert report.splits["test"].also_in_train == 2
+    assert "2 also in train" in str(report).splitlines()[-1]
+    data = section(tsv(tmp_path / "c.tsv", PAIRS), columns=COLUMNS, test=tsv(tmp_path / "d.tsv", PAIRS[:1]))
+    recipe = recipe_of("translation", data)
+    _, report = prepare_splits(load_splits(data, "translation"), recipe, word_tokenizer())
+    assert report.splits["test"].also_in_train == 1
 
 
 def test_a_single_label_teaches_nothing(tmp_path):
@@ -591,7 +655,7 @@ def test_a_streamed_text_gives_the_same_blocks(tmp_path):
 
 
 def labelled(path, rows, **settings):
-    data = section(tsv(path, rows, ("first", "second", "label")), **settings)
+    data = section(path if rows is None else tsv(path, rows, ("first", "second", "label")), **settings)
     data.columns = {"text": "first", "text_pair": "second", "label": "label"}
     return data, recipe_of("sequence-classification", data)
 

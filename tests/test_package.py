@@ -180,6 +180,20 @@ def test_failing_work_ends_with_1(monkeypatch, capsys):
     assert capsys.readouterr().err == "regard: RuntimeError: the disk is full (REGARD_DEBUG=1 shows where)\n"
 
 
+def test_an_error_of_this_package_is_its_sentence_alone(monkeypatch, capsys):
+    from regard import cli
+    from regard.train.trainer import TrainingDiverged
+
+    def diverge(**_):
+        raise TrainingDiverged("The training loss is nan at step 2.")
+
+    monkeypatch.setattr(cli, "app", diverge)
+    with pytest.raises(SystemExit) as caught:
+        cli.main()
+    assert caught.value.code == 1
+    assert capsys.readouterr().err == "regard: The training loss is nan at step 2.\n"
+
+
 @pytest.mark.parametrize(
     ("call", "status"),
     [

@@ -75,7 +75,7 @@ def test_each_task_has_a_shipped_recipe():
             ["training.learning_rat=1"],
             "There is no argument 'training.learning_rat': did you mean 'training.learning_rate'?",
         ),
-        (FLAGSHIP, ["data.columns.src=de"], "There is no role 'data.columns.src': did you mean "),
+        (FLAGSHIP, ["data.columns.src=de"], "There is no role 'data.columns.src' in translation: did you mean "),
         (FLAGSHIP, ["name=a/b"], "name: 'a/b' is no name for a folder: use letters, digits, '-', '_' and '.'."),
         # Types
         (FLAGSHIP, ["training.learning_rate=fast"], "training.learning_rate: 'fast' is not a number."),
@@ -123,6 +123,11 @@ def test_each_task_has_a_shipped_recipe():
         (STREAMED, ["data.validation=null", "training.eval_strategy=no"], "evaluation.metrics: perplexity cannot be "),
         (STREAMED, ["tokenizer.max_texts=0"], "tokenizer.max_texts: 0 is less than 1."),
         (FLAGSHIP, ["data.max_source_length=1"], "data.max_source_length: 1 leaves no room for text "),
+        (
+            CLASSIFIER,
+            ["data.columns.text=label"],
+            "data.columns.label: the column 'label' is data.columns.text already: name another.",
+        ),
         (CLASSIFIER, ["model.freeze_embeddings=true"], "model.freeze_embeddings: true is for vectors that are there "),
         (CLASSIFIER, ["data.max_length=2"], "data.max_length: 2 leaves no room for text beside the special tokens"),
         (FLAGSHIP, ["training.save_only_model=true"], "training.save_only_model: true saves checkpoints without "),

@@ -11,6 +11,7 @@ from safetensors.torch import load_file, save_file
 from transformers import AutoModelForSequenceClassification, AutoTokenizer, BertConfig
 
 import regard.modeling as modeling
+from regard.evaluation.yaml_io import read_yaml
 from regard.train import run as run_module
 from regard.train.building import build_model, load_tokenizer
 from regard.train.collators import collator_for
@@ -258,6 +259,13 @@ def test_folders_that_are_no_start_are_refused(files, tmp_path):
     (folder / "model.safetensors").rename(folder / "pytorch_model.bin")
     with pytest.raises(ValueError, match="its pickle is not opened"):
         read_start(recipe)
+    weights = load_file(folder / "pytorch_model.bin")
+    name = next(name for name in weights if name.endswith("down_proj.weight"))
+    weights[name][1, 2] = float("nan")
+    save_file(weights, folder / "model.safetensors", {"format": "pt"})
+    start = read_start(recipe)
+    with pytest.raises(ValueError, match=rf"^model\.start_from: {name} of '.*' holds values that are no numbers"):
+        take_weights(build_model(recipe, start_tokenizer(recipe, start), LABELS, start), start)
     (folder / "model.safetensors").write_bytes(b"x" * 100)
     start = read_start(recipe)
     model = build_model(recipe, start_tokenizer(recipe, start), LABELS, start)
@@ -271,7 +279,7 @@ def test_folders_that_are_no_start_are_refused(files, tmp_path):
         read_start(recipe)
     for broken in ("[1]", '{"model_type": "regard-encoder", "hidden_size": "wide"}'):
         (folder / "config.json").write_text(broken)
-        with pytest.raises(ValueError, match=r"model\.start_from: .* cannot be read"):
+        with pytest.raises(ValueError, match=r"model\.start_from: config\.json of .* cannot be read"):
             read_start(recipe)
     with pytest.raises(ValueError, match=r"lies in the folder of this run"):
         read_start(recipe_for(files, "masked"), files / "masked")
@@ -353,6 +361,7 @@ def test_a_run_begins_there_and_says_so(files, tmp_path, capsys, monkeypatch):
     assert "which its card states as `mine`" in card
     assert f"| weights begun from | {tmp_path.name}/model, the head (classifier) afresh |".replace("_", r"_") in card
     assert load_recipe(tmp_path / "run").model["start_from"] == str(folder)
+    assert read_yaml((tmp_path / "run/recipe.yaml").read_text())["tokenizer"] == {"path": None}  # not "char"
     assert (tmp_path / "run/tokenizer.json").read_text() == (folder / "tokenizer.json").read_text()
 
     class Stopped(Exception):

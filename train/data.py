@@ -110,8 +110,11 @@ def load_splits(
     for key, source in sources.items():
         _check_source(source, data, task, wanted_columns[key])
     labelled = next((role for role in LABELS if role in columns), None)
+    choosing: list[str] = []  # the labels of the training rows, where not all of these are trained on
     if labelled is not None and labels is None:
         labels = _label_names(_sources(data)["train"], data, columns[labelled], several=labelled == "tags")
+        if "train" in names and (holds_out or data.max_train_examples is not None):
+            choosing = labels.copy()
         if labelled == "tags":
             labels += _tags_not_trained(sources, data, columns["tags"], labels)
     splits = {key: _load(source, data, wanted_columns[key], labels) for key, source in sources.items()}
@@ -124,6 +127,8 @@ def load_splits(
         splits |= hold_out(rows, wanted, ordered=ordered, seed=data.split_seed, groups=groups)
     if "train" in names and data.max_train_examples is not None:
         splits["train"] = first_examples(splits["train"], data.max_train_examples, seed)
+    if choosing:
+        _tell_untaught(splits, labelled, choosing)
     for key, split in splits.items():
         if key != "train" and isinstance(split, IterableDataset):  # evaluations are repeated, and their data is small
             splits[key] = Dataset.from_list(list(split), features=split.features)
@@ -180,7 +185,8 @@ def _check_source(source: Source, data: DataSection, task: str, columns: Mapping
             _check_columns(source, columns, columns_of(file), has_header=file.suffix.lower() in (".csv", ".tsv"))
     with _named(source):
         if next(read_rows(file), None) is None:
-            raise ValueError(f"{file} is empty.")
+            tabular = file.suffix.lower() in (".csv", ".tsv")
+            raise ValueError(f"{file} {'has no row below the names of its columns' if tabular else 'is empty'}.")
 
 
 def _looks_like_a_file(value: str) -> bool:
@@ -418,12 +424,44 @@ def _tags_not_trained(sources: Mapping[str, Source], data: DataSection, column: 
     return list(others)
 
 
+def _tell_untaught(splits: Splits, role: str, names: list[str]) -> None:
+    """Labels of which all rows are held out, or left out by data.max_train_examples, and which are asked for then."""
+
+    def found(split: Dataset) -> set[str]:
+        values = split[role][:]
+        numbers = set(values) if role == "label" else {number for row in values for number in row}
+        return {name for number, name in enumerate(names) if number in numbers}
+
+    whole = {key: split for key, split in splits.items() if isinstance(split, Dataset)}
+    for key in whole.keys() - {"train"} if "train" in whole else ():
+        if untaught := sorted(found(whole[key]) - found(whole["train"])):
+            logger.warning(
+                "data.%s: no row of %s is left in data.train, so no training teaches %s.",
+                key.replace(":", "."),
+                _quoted(untaught[:20]) + (", ..." if len(untaught) > 20 else ""),
+                "this label" if len(untaught) == 1 else "these labels",
+            )
+
+
 def _labels_found(source: Source, data: DataSection, column: str, several: bool) -> list[str] | set[str]:
     """The names that a data set states, in their order, or else those that its rows have."""
 
+    kinds: dict[str, tuple[str, Any]] = {}  # the first number and the first name, with their places
+
     def labels(row: Mapping[str, Any], place: str) -> list[str]:
         value = pick(row, column, place)
-        return [_label_text(one, column, place) for one in (row_items(value, column, place) if several else [value])]
+        values = row_items(value, column, place) if several else [value]
+        texts = [_label_text(one, column, place) for one in values]
+        for one, text in zip(values, texts, strict=True):
+            if isinstance(one, int) or not re.fullmatch(r"-?\d+", text):  # a number in quotes may be either
+                kinds.setdefault("number" if isinstance(one, int) else "name", (place, one))
+        if len(kinds) == 2:
+            (where, number), (there, name) = kinds["number"], kinds["name"]
+            raise ValueError(
+                f"{where}: the label in column '{column}' is the number {number}, and that in {there} is the name "
+                f"'{name}': labels are all numbers or all names."
+            )
+        return texts
 
     with _named(source):
         if source.file is not None:
@@ -454,8 +492,12 @@ def _label_text(value: Any, column: str, place: str, given: Any = None) -> str:
         return given.names[value]
     if isinstance(value, bool) or not isinstance(value, int | str) or value == "":
         kind = "no value" if value == "" else _kind(value)
+        way = ""
+        if isinstance(value, bool | float):
+            whole = isinstance(value, float) and value.is_integer()
+            kind, way = json.dumps(value), f": write it as {int(value) if whole else json.dumps(json.dumps(value))}"
         raise ValueError(
-            f"{place}: column '{column}' holds {kind} where a label, a whole number or a name, is wanted."
+            f"{place}: column '{column}' holds {kind} where a label, a whole number or a name, is wanted{way}."
         )
     return str(value).strip()
 

@@ -14,6 +14,7 @@ from regard.train.sections import (
     REGRESSION,
     TASKS,
     WORD_VECTORS,
+    WRITING,
     Recipe,
     RecipeError,
 )
@@ -47,8 +48,9 @@ OF_ONE_TASK = {
 def check_data(recipe: Recipe) -> None:
     """Refuses data that do not fit the task, and names the columns of all roles."""
     data, task = recipe.data, TASKS[recipe.task]
-    check_keys(data.columns, [*task.roles, *task.optional_roles], "data.columns.", "role")
+    check_keys(data.columns, [*task.roles, *task.optional_roles], "data.columns.", "role", f" in {recipe.task}")
     data.columns = {role: data.columns.get(role, role) for role in task.roles} | data.columns
+    _check_roles(recipe)
     check_choice(data.packing, PACKINGS, "data.packing")
     check_least(data, "data", max_source_length=1, max_target_length=1, max_length=1, block_size=2)
     special = SPECIAL_TOKENS_OF_TEXTS.get(recipe.task, 0) + ("text_pair" in data.columns)
@@ -83,6 +85,17 @@ def check_data(recipe: Recipe) -> None:
         raise RecipeError(f"data.label_all_pieces is for the task token-classification, not for {recipe.task}.")
     if data.path is not None and data.path.startswith("builtin:"):
         check_choice(data.path, BUILTIN_DATA, "data.path")
+
+
+def _check_roles(recipe: Recipe) -> None:
+    """A column has one role, or the answer would stand in the input. What is written may be what is read: a copy."""
+    roles: dict[str, str] = {}
+    for role, column in recipe.data.columns.items():
+        if column in roles and recipe.task not in WRITING:
+            raise RecipeError(
+                f"data.columns.{role}: the column '{column}' is data.columns.{roles[column]} already: name another."
+            )
+        roles[column] = role
 
 
 def _check_phrases(recipe: Recipe) -> None:

@@ -19,6 +19,7 @@ from transformers import PreTrainedTokenizerBase
 from regard.train.batching import list_lengths
 from regard.train.encoding import IDS, encode_cut, map_rows
 from regard.train.fingerprints import fingerprint
+from regard.train.overlap import training_rows
 from regard.train.questions import encode_questions
 from regard.train.sections import IN_CONTEXT, QUESTION_ANSWERING, Recipe
 from regard.train.split_reports import DataReport, SplitReport, list_targets
@@ -81,6 +82,7 @@ def prepare_splits(
         QUESTION_ANSWERING: _prepare_questions,
     }.get(recipe.task, prepare_stream)
     prepared, report = {}, DataReport()
+    trained = training_rows(splits, recipe.task)
     for name, split in splits.items():
         training = name == "train"
         if recipe.task == IN_CONTEXT:
@@ -89,6 +91,8 @@ def prepare_splits(
             prepared[name], report.splits[name] = prepare_in_context(split, name, recipe, tokenizer)
             continue
         prepared[name], report.splits[name] = prepare(split, recipe, tokenizer, training)
+        if trained is not None and not training and isinstance(split, Dataset):
+            report.splits[name].also_in_train = trained.shared(split)
         if report.splits[name].examples == 0:
             raise ValueError(
                 f"data.{name.replace(':', '.')}: nothing is left of it ({report.splits[name].sentence()})."

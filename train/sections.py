@@ -289,8 +289,12 @@ class Recipe:
     evaluation: EvaluationSection = field(default_factory=EvaluationSection)
 
     def to_dict(self) -> dict[str, Any]:
-        """The recipe as plain dictionaries, in the order of its fields."""
-        return dataclasses.asdict(self)
+        """The recipe as plain dictionaries, in the order of its fields. Of a tokenizer that is there already no
+        settings are named, since none of them made it."""
+        values = dataclasses.asdict(self)
+        if self.task != WORD_VECTORS and (self.tokenizer.path is not None or self.model.get("start_from") is not None):
+            values["tokenizer"] = {"path": self.tokenizer.path}
+        return values
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Writes the recipe as YAML."""

@@ -32,6 +32,7 @@ class SplitReport:
         mean_target_words: of the summaries to train on (of a stream the first 10,000), in words that white space
             parts.
         pad_share: pads among the input and label positions of all batches, where the data decides it.
+        also_in_train: rows that read what a training row reads too, so that a model may know them by heart.
     """
 
     rows: int | None = None
@@ -47,12 +48,13 @@ class SplitReport:
     lost_words: int | None = 0
     mean_target_words: float | None = None
     pad_share: float | None = None
+    also_in_train: int | None = None
 
     def sentence(self) -> str:
         """The report in a line: `29,000 rows, 28,990 examples, 10 dropped`."""
         values = dataclasses.asdict(self)
         shown = [f"{values[key]:,} {key}" for key in ("rows", "examples", "tokens") if values[key] is not None]
-        for key in ("empty", "dropped", "truncated", "without_targets", "lost_words"):
+        for key in ("empty", "dropped", "truncated", "without_targets", "lost_words", "also_in_train"):
             if values[key]:
                 shown.append(f"{values[key]:,} {key.replace('_', ' ')}")
         if self.pad_share is not None:

@@ -97,7 +97,9 @@ def _read(recipe: Recipe, name: str, folder: Path) -> Start:
     except RecipeError:
         raise
     except Exception as error:  # the library's strict configurations raise classes of their own
-        raise RecipeError(f"model.start_from: '{name}' cannot be read: {' '.join(str(error).split())}") from error
+        raise RecipeError(
+            f"model.start_from: {CONFIG} of '{name}' cannot be read: {' '.join(str(error).split())}"
+        ) from error
     _check_settled(recipe, start)
     return start
 
@@ -197,6 +199,8 @@ def start_tokenizer(recipe: Recipe, start: Start) -> PreTrainedTokenizerBase:
         tokenizer = AutoTokenizer.from_pretrained(start.folder, trust_remote_code=False)
     except Exception as error:  # a library is not installed; or of a broken file, whatever its reader meets there
         reason = (str(error).strip() or type(error).__name__).splitlines()[0].rstrip(".")
+        if not any(start.folder.glob("*token*")) and not any(start.folder.glob("vocab*")):
+            reason = "no file of one lies there"
         raise RecipeError(
             f"model.start_from: '{start.name}' has no tokenizer that can be loaded: name one in tokenizer.path "
             f"({reason})."
@@ -297,7 +301,7 @@ def take_weights(model: PreTrainedModel, start: Start) -> dict[str, Any]:
         `other_labels`: whether that is why; `left`: what of the start was not taken.
 
     Raises:
-        RecipeError: before anything is changed, when weights are missing, unreadable or of another shape.
+        RecipeError: before anything is changed, when weights are missing, unreadable, of another shape or not finite.
     """
     source = _Tensors(start)
     has_base = any(name.startswith(BASE) for name, _ in model.named_parameters())
@@ -326,6 +330,11 @@ def take_weights(model: PreTrainedModel, start: Start) -> dict[str, Any]:
             )
         chosen.append((parameter, found))
         taken.update(keys)
+    if broken := next((key for _, key in chosen if not source.read(key).isfinite().all()), None):
+        raise RecipeError(
+            f"model.start_from: {broken} of '{start.name}' holds values that are no numbers (NaN or infinite): begin "
+            "from weights whose training did not diverge."
+        )
     rows, card = labels if isinstance(labels, list) else None, card_metadata(start.folder)
     with torch.no_grad():
         for parameter, key in chosen:

@@ -98,12 +98,12 @@ def _type_name(hint: Any) -> str:
     return names.get(origin, getattr(origin, "__name__", str(origin)))
 
 
-def check_keys(values: Iterable[str], known: Iterable[str], prefix: str, what: str) -> None:
+def check_keys(values: Iterable[str], known: Iterable[str], prefix: str, what: str, where: str = "") -> None:
     """Refuses a key that is not known, and names the nearest that is."""
     known = list(known)
     for key in values:
         if key not in known:
-            raise RecipeError(f"There is no {what} '{prefix}{key}'{nearest(key, known, prefix)}")
+            raise RecipeError(f"There is no {what} '{prefix}{key}'{where}{nearest(key, known, prefix)}")
 
 
 def check_choice(value: str, choices: Iterable[str], where: str) -> None:
