@@ -822,5 +822,5 @@ def test_the_code_that_makes_rows_is_part_of_their_name():
             waiting += re.findall(r"from regard\.train\.(\w+) import", source)
     settings, made_data = {"sections", "records"}, {"turkish", "turkish_grammar", "turkish_lexicon"}
     made_when_asked = {"in_context", "collators"}  # rows there are numbers, which a collator makes examples of
-    others = {"fingerprints", "batching", "split_reports"} | settings | made_data | made_when_asked
+    others = {"fingerprints", "batching", "split_reports", "overlap"} | settings | made_data | made_when_asked
     assert found - set(fingerprints.MODULES) == others
