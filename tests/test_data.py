@@ -316,7 +316,7 @@ def test_a_label_out_of_range_names_the_line(tmp_path):
 @pytest.mark.parametrize(
     ("label", "kind", "way"),
     [(0.5, "0.5", ': write it as "0.5".'), (1.0, "1.0", ": write it as 1."), (None, "no value", "is wanted."),
-     (True, "true", ': write it as "true".')],
+     (True, "true", ': write it as "true".'), (float("nan"), "a number", "is wanted.")],
 )  # fmt: skip
 def test_a_label_of_the_wrong_type(tmp_path, label, kind, way):
     path = jsonl(tmp_path / "a.jsonl", [{"text": "x", "label": 0}, {"text": "y", "label": label}])

@@ -14,6 +14,7 @@ import pytest
 import regard
 from regard.textlines import join_lines, read_lines
 from regard.train.recipe import list_recipes
+from regard.train.trainer import TrainingDiverged
 
 ROOT = Path(regard.__file__).resolve().parent.parent
 SUBPACKAGES = ("modeling", "configs", "train", "evaluation", "model_cards", "benchmarks")
@@ -167,31 +168,24 @@ def test_only_the_main_process_speaks():
     assert (result.returncode, result.stdout, result.stderr) == (2, "", "")
 
 
-def test_failing_work_ends_with_1(monkeypatch, capsys):
+@pytest.mark.parametrize(
+    ("error", "sentence"),
+    [
+        (RuntimeError("the disk\nis full"), "RuntimeError: the disk is full (REGARD_DEBUG=1 shows where)"),
+        (TrainingDiverged("The training loss is nan at step 2."), "The training loss is nan at step 2."),  # our own
+    ],
+)
+def test_failing_work_ends_with_1(monkeypatch, capsys, error, sentence):
     from regard import cli
 
     def fail(**_):
-        raise RuntimeError("the disk\nis full")
+        raise error
 
     monkeypatch.setattr(cli, "app", fail)
     with pytest.raises(SystemExit) as caught:
         cli.main()
     assert caught.value.code == 1
-    assert capsys.readouterr().err == "regard: RuntimeError: the disk is full (REGARD_DEBUG=1 shows where)\n"
-
-
-def test_an_error_of_this_package_is_its_sentence_alone(monkeypatch, capsys):
-    from regard import cli
-    from regard.train.trainer import TrainingDiverged
-
-    def diverge(**_):
-        raise TrainingDiverged("The training loss is nan at step 2.")
-
-    monkeypatch.setattr(cli, "app", diverge)
-    with pytest.raises(SystemExit) as caught:
-        cli.main()
-    assert caught.value.code == 1
-    assert capsys.readouterr().err == "regard: The training loss is nan at step 2.\n"
+    assert capsys.readouterr().err == f"regard: {sentence}\n"
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,7 @@ same ones.
 import difflib
 import json
 import logging
+import math
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -433,7 +434,7 @@ def _tell_untaught(splits: Splits, role: str, names: list[str]) -> None:
         return {name for number, name in enumerate(names) if number in numbers}
 
     whole = {key: split for key, split in splits.items() if isinstance(split, Dataset)}
-    for key in whole.keys() - {"train"} if "train" in whole else ():
+    for key in [key for key in whole if key != "train" and "train" in whole]:
         if untaught := sorted(found(whole[key]) - found(whole["train"])):
             logger.warning(
                 "data.%s: no row of %s is left in data.train, so no training teaches %s.",
@@ -493,7 +494,7 @@ def _label_text(value: Any, column: str, place: str, given: Any = None) -> str:
     if isinstance(value, bool) or not isinstance(value, int | str) or value == "":
         kind = "no value" if value == "" else _kind(value)
         way = ""
-        if isinstance(value, bool | float):
+        if isinstance(value, bool | float) and math.isfinite(value):  # NaN is no value that could be written otherwise
             whole = isinstance(value, float) and value.is_integer()
             kind, way = json.dumps(value), f": write it as {int(value) if whole else json.dumps(json.dumps(value))}"
         raise ValueError(
