@@ -5,6 +5,7 @@ LOWER_IS_BETTER = {
     "perplexity",
     "word_perplexity",
     "bits_per_byte",
+    "gap_perplexity",
     "pseudo_perplexity",
     "phone_error_rate",
     "word_error_rate",

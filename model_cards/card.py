@@ -52,7 +52,7 @@ TEMPLATE = Path(__file__).with_name("template.md")
 DAN_TYPE = "regard-dan"
 LICENCE = "apache-2.0"  # of the code, and of the weights that it trains
 PLACE = "PATH/"  # where the reader's files are
-COUNTED_FROM_LOSSES = ("loss", "perplexity", "word_perplexity", "bits_per_byte", "pseudo_perplexity")
+COUNTED_FROM_LOSSES = ("loss", "perplexity", "word_perplexity", "bits_per_byte", "gap_perplexity", "pseudo_perplexity")
 FENCE = re.compile("(`{3,}|~{3,})?")  # at the beginning of a line, around code and generated text
 
 
@@ -333,6 +333,8 @@ def _notes(records: Records) -> list[str]:
         notes.append(f"The text is judged in blocks of {data['block_size']} tokens, each without what came before it.")
     if "word_perplexity" in evaluation.get("metrics", []):
         notes.append("Words are what white space parts in the text as it comes; the end of a line counts as one.")
+    if "gap_perplexity" in evaluation.get("metrics", []):
+        notes.append("The perplexity in the gaps is over the tokens that were taken out, and over nothing else.")
     if "pseudo_perplexity" in evaluation.get("metrics", []):
         rows = evaluation["pseudo_perplexity_rows"]
         notes.append(

@@ -13,6 +13,7 @@ METRIC_NAMES = {
     "perplexity": "perplexity",
     "word_perplexity": "perplexity per word",
     "bits_per_byte": "bits per byte",
+    "gap_perplexity": "perplexity in the gaps",
     "pseudo_perplexity": "pseudo-perplexity",
     "bleu": "BLEU",
     "bleu_moses_lowercase": "BLEU (Moses tokens, lower-cased)",
@@ -48,11 +49,12 @@ METRIC_NAMES = {
     "rougeL": "ROUGE-L",
 }
 DIGITS = dict.fromkeys(("bleu", "bleu_moses_lowercase", "chrf", "rouge1", "rouge2", "rougeL"), 2)
-DIGITS |= dict.fromkeys(("perplexity", "word_perplexity", "pseudo_perplexity"), 2)
+DIGITS |= dict.fromkeys(("perplexity", "word_perplexity", "gap_perplexity", "pseudo_perplexity"), 2)
 DIGITS |= {"bits_per_byte": 3} | dict.fromkeys(("phone_error_rate", "word_error_rate"), 2)
 DIGITS |= {name: 2 for name in METRIC_NAMES if name.startswith("squad_")}
 WRITES_TOKENS = ("ForCausalLM", "ForMaskedLM", "ForConditionalGeneration")
 LONGEST_SAMPLE = 400  # characters
+DENOISING_KEYS = ("block_size", "noise_density", "mean_span_length", "denoising_target")
 MASKING = ("mask_probability", "mask_share", "random_share", "whole_word_masking", "mask_seed")
 VECTOR_FIELDS = (
     "architecture",
@@ -232,7 +234,7 @@ def setting_table(records: Records) -> str:
         ("data", MASKING if records.task == "masked-lm" else ()),
         ("data", ("block_size", "tasks", "learn_from") if records.task == IN_CONTEXT else ()),
         ("data", ("block_size", "noise") if records.task == REGRESSION else ()),
-        ("data", ("block_size", "noise_density", "mean_span_length") if records.task == DENOISING else ()),
+        ("data", DENOISING_KEYS if records.task == DENOISING else ()),
         ("data", ("max_length", "doc_stride") if records.task == QUESTION_ANSWERING else ()),
         ("evaluation", ("max_answer_length",) if records.task == QUESTION_ANSWERING else ()),
         ("data", ("bpe_dropout",) if records.section("data").get("bpe_dropout") else ()),

@@ -297,6 +297,11 @@ def test_a_folder_of_data_is_no_data_set_of_the_hub(tmp_path, monkeypatch):
             "Rows with the same source are one item, and any of their targets is a right answer.",
         ),
         (
+            "denoising/wikipedia-seq2seq",
+            [],
+            "The perplexity in the gaps is over the tokens that were taken out, and over nothing else.",
+        ),
+        (
             "masked-lm/wikipedia-bert",
             ["evaluation.metrics=[pseudo_perplexity]", "evaluation.pseudo_perplexity_rows=7"],
             "The pseudo-perplexity masks one token at a time, in 7 rows (or all) spread evenly over the split.",

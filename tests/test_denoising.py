@@ -12,11 +12,13 @@ import pytest
 import torch
 from transformers import AutoTokenizer, TrainerState
 
-from regard.train.collators import DenoisingCollator, TellEpoch, collator_for
+from regard import TransformerConfig, TransformerForConditionalGeneration
+from regard.train.collators import DenoisingCollator, GapCollator, TellEpoch, collator_for
 from regard.train.data import load_splits, prepare_splits
 from regard.train.denoising import (
     SpanCorruption,
     corrupted_lengths,
+    lengths_of,
     longest_text,
     noise_of,
     number_of_sentinels,
@@ -53,14 +55,32 @@ def test_a_corrupted_text_is_restored_exactly(density, mean_span):
         for seed in range(20):
             [ids] = texts(length, seed=seed)
             ids[length // 2] = 2  # the end of a document inside
-            inputs, targets = corruption.corrupt(ids, np.random.default_rng(seed))
+            inputs, targets, taken = corruption.corrupt(ids, np.random.default_rng(seed))
             assert (len(inputs), len(targets)) == corrupted_lengths(length, density, mean_span)
             assert restored(inputs, targets) == ids.tolist()
+            # All that is written but the sentinels and the end was taken out: ids are below the sentinels here.
+            assert taken.tolist() == [*(targets[:-1] < SENTINELS[0]).tolist(), False]
+
+
+@pytest.mark.parametrize(("density", "mean_span"), [(0.15, 3.0), (0.5, 1.0), (0.9, 2.0), (0.01, 3.0)])
+def test_the_whole_text_as_target_has_the_same_gaps(density, mean_span):
+    """BART's target is the text; the input, and what is taken out, are those of T5's."""
+    of_spans = SpanCorruption(density, mean_span, SENTINELS, eos_id=2)
+    of_text = SpanCorruption(density, mean_span, SENTINELS, eos_id=2, target="text")
+    for length in (1, 2, 3, 4, 7, 20, 100):
+        [ids] = texts(length, seed=length)
+        spans, text = (one.corrupt(ids, np.random.default_rng(5)) for one in (of_spans, of_text))
+        assert text.input_ids.tolist() == spans.input_ids.tolist()
+        assert text.labels.tolist() == [*ids, 2]
+        assert text.labels[text.taken].tolist() == spans.labels[spans.taken].tolist()
+        lengths = len(text.input_ids), len(text.labels)
+        assert lengths == corrupted_lengths(length, density, mean_span, "text")
+        assert len(text.taken) == len(text.labels)
 
 
 def test_the_parts_are_those_of_the_paper():
     ids = texts(100)[0]
-    inputs, targets = USUAL.corrupt(ids, np.random.default_rng(3))
+    inputs, targets, _ = USUAL.corrupt(ids, np.random.default_rng(3))
     # 15 of 100 tokens in 5 spans: 85 stay, with a sentinel for each span and the end.
     assert (len(inputs), len(targets)) == (85 + 5 + 1, 15 + 5 + 1)
     for side in (inputs, targets):
@@ -75,8 +95,8 @@ def test_the_rates_are_the_stated_ones():
     """Counted on 200,000 tokens; and each place inside is taken out as often as another."""
     taken, spans, places = 0, 0, np.zeros(200)
     for number in range(1000):
-        inputs, targets = USUAL.corrupt(np.arange(200) + 3, np.random.default_rng([1, number]))
-        gone = targets[(targets < 1000) & (targets > 2)] - 3
+        inputs, targets, where = USUAL.corrupt(np.arange(200) + 3, np.random.default_rng([1, number]))
+        gone = targets[where] - 3
         places[gone] += 1
         taken, spans = taken + len(gone), spans + np.isin(inputs, SENTINELS).sum()
     assert taken / 200_000 == pytest.approx(0.15, abs=0.005)
@@ -132,12 +152,13 @@ def recipe_of(data, **training):
     return Recipe(name="x", task="denoising", model={"type": "transformer"}, data=data, training=training)
 
 
-def test_rows_are_of_one_length_and_nothing_is_lost(tmp_path):
+@pytest.mark.parametrize("target", ["spans", "text"])
+def test_rows_are_of_one_length_and_nothing_is_lost(tmp_path, target):
     path = tmp_path / "a.jsonl"
     generator = np.random.default_rng(0)
     documents = ["".join(generator.choice(list("abcdefg"), number)) for number in (90, 3, 0, 41, 60)]
     path.write_text("".join(json.dumps({"text": text}) + "\n" for text in documents))
-    data = DataSection(train=str(path), validation=str(path), block_size=40)
+    data = DataSection(train=str(path), validation=str(path), block_size=40, denoising_target=target)
     recipe, tokenizer = recipe_of(data, seed=7), tokenizer_for(data)
     splits, report = prepare_splits(load_splits(data, "denoising"), recipe, tokenizer)
     whole = "".join(text + "</s>" for text in documents if text)
@@ -145,17 +166,44 @@ def test_rows_are_of_one_length_and_nothing_is_lost(tmp_path):
     assert "".join(tokenizer.decode(row["input_ids"]) for row in train) == whole
     corruption, collate = SpanCorruption.of(tokenizer, data), collator_for(recipe, tokenizer)
     sides = ((row["input_ids"], row["labels"]) for row in valid)
-    assert [restored(*both, corruption.sentinels) for both in sides] == [row["input_ids"] for row in train]
+    if target == "text":
+        assert [row["labels"][:-1] for row in valid] == [row["input_ids"] for row in train]
+    else:
+        assert [restored(*both, corruption.sentinels) for both in sides] == [row["input_ids"] for row in train]
     full = longest_text(40, 0.15, 3.0)
     assert [len(row["input_ids"]) for row in train[:-1]] == [full] * (len(train) - 1)
     batch = collate(train[:-1])
     assert (batch["attention_mask"] == 1).all()
     assert (batch["labels"] != -100).all()
     assert batch["input_ids"].shape == (len(train) - 1, 40)
-    lengths = [corrupted_lengths(len(row["input_ids"]), 0.15, 3.0) for row in train]
+    lengths = [corrupted_lengths(len(row["input_ids"]), 0.15, 3.0, target) for row in train]
+    assert lengths == [lengths_of(len(row["input_ids"]), data) for row in train]
+    assert [sum(row["taken"]) for row in valid] == [noise_of(len(row["input_ids"]), 0.15, 3.0)[0] for row in train]
     for name in ("train", "validation"):
         found = report.splits[name]
         assert (found.tokens, found.targets) == (sum(map(sum, lengths)), sum(target for _, target in lengths))
+
+
+def test_the_loss_in_the_gaps_is_that_of_what_was_taken_out():
+    """The mean over those tokens of -log p, from the logits that the model has for the whole target."""
+    torch.manual_seed(0)
+    config = TransformerConfig(
+        vocab_size=1100, hidden_size=16, encoder_layers=1, decoder_layers=1, num_attention_heads=2,
+        intermediate_size=32, decoder_start_token_id=0, pad_token_id=0, bos_token_id=1, eos_token_id=2,
+    )  # fmt: skip
+    model = TransformerForConditionalGeneration(config).eval()
+    for target in ("spans", "text"):
+        corruption = SpanCorruption(0.3, 3.0, SENTINELS, eos_id=2, target=target)
+        rows = [corruption.corrupt(texts(n, seed=n)[0], np.random.default_rng(n)) for n in (40, 25)]
+        batch = GapCollator(model, 0)([row._asdict() for row in rows])
+        total = 0.0
+        with torch.no_grad():
+            for row in rows:
+                inputs, labels, taken = (torch.from_numpy(side)[None] for side in row)
+                chances = model(input_ids=inputs, labels=labels).logits.log_softmax(-1)[0]
+                total -= chances[taken[0], labels[0][taken[0]]].sum().item()
+            loss = model(**batch).loss.item()
+        assert loss == pytest.approx(total / sum(row.taken.sum() for row in rows), rel=1e-5)
 
 
 def test_gaps_follow_from_seed_epoch_and_row_alone():
@@ -191,9 +239,10 @@ def test_a_stream_says_how_often_it_has_begun():
     ("settings", "sentence"),
     [
         (["data.noise_density=1"], "data.noise_density: 1.0 is not between 0 and 1."),
+        (["data.denoising_target=all"], "data.denoising_target: 'all' is not known: it is 'spans' or 'text'."),
         (["data.mean_span_length=0.5"], "data.mean_span_length: 0.5 is not a number of at least 1."),
         (["data.whole_word_masking=true"], "data.whole_word_masking is for the task masked-lm, not for denoising: "),
-        (["tokenizer.vocab_size=265"], "tokenizer.vocab_size: 265 is too small for 7 sentinels beside the rest: at l"),
+        (["tokenizer.vocab_size=265"], "tokenizer.vocab_size: 265 is too small for 16 sentinels beside the rest: "),
         (["data.test=5%"], "data.test: '5%' needs all rows in advance, and data.streaming reads them as they come."),
     ],
 )
@@ -203,7 +252,8 @@ def test_what_cannot_work_is_refused(settings, sentence):
     assert str(caught.value).startswith(sentence)
 
 
-def test_the_command_trains_a_denoiser(tmp_path):
+@pytest.mark.parametrize("target", ["spans", "text"])
+def test_the_command_trains_a_denoiser(tmp_path, target):
     """Streamed, for more steps than the text has rows."""
     path, run = tmp_path / "a.txt", tmp_path / "run"
     path.write_text("the cat saw the dog and the dog saw the cat\n" * 40)
@@ -214,6 +264,7 @@ def test_the_command_trains_a_denoiser(tmp_path):
     overrides = [f"model.{setting}" for setting in settings]
     overrides += [f"data.train={path}", f"data.validation={path}", "data.block_size=24", "tokenizer.kind=word"]
     overrides += ["tokenizer.vocab_size=40", "training.max_steps=6", "training.eval_steps=3", "training.save_steps=3"]
+    overrides += [f"data.denoising_target={target}"]
     overrides += ["training.per_device_train_batch_size=8", "evaluation.samples=2"]
     command = [sys.executable, "-m", "regard", "train", "denoising/wikipedia-seq2seq", *overrides]
     done = subprocess.run([*command, "--output", str(run), "--json"], capture_output=True, text=True, timeout=180)
@@ -222,8 +273,12 @@ def test_the_command_trains_a_denoiser(tmp_path):
     assert evaluate_run(run) == metrics["evaluation"]
     scores = metrics["evaluation"]["validation"]
     assert scores["perplexity"] == pytest.approx(np.exp(scores["loss"]))
-    assert [sample["target"].startswith("<extra_id_0>") for sample in metrics["samples"]] == [True, True]
+    assert 1 < scores["gap_perplexity"] < 1000
+    assert {sample["target"].startswith("<extra_id_0>") for sample in metrics["samples"]} == {target == "spans"}
+    assert all("<extra_id_0>" in sample["source"] for sample in metrics["samples"])
     assert not any("</s>" in sample["prediction"] for sample in metrics["samples"])
     card = (run / "README.md").read_text(encoding="utf-8")
     assert "puts back" in card
-    assert "| data.noise_density | 0.15 |" in card
+    assert "| data.noise_density | 0.3 |" in card
+    assert f"| data.denoising_target | {target} |" in card
+    assert "perplexity in the gaps" in card

@@ -413,7 +413,7 @@ MODELS = {
 MEASURED = {
     "translation": ["bleu", "bleu_moses_lowercase"], "causal-lm": ["word_perplexity"],
     "masked-lm": ["pseudo_perplexity"], "sequence-classification": ["accuracy"],
-    "token-classification": ["tag_accuracy"], "question-answering": ["squad_f1"], "denoising": ["perplexity"],
+    "token-classification": ["tag_accuracy"], "question-answering": ["squad_f1"], "denoising": ["gap_perplexity"],
 }  # fmt: skip
 WORDS, HELD_OUT = {"kind": "word", "vocab_size": 40}, {"validation": "5%"}
 OWN = {"train": "a.tsv", "target_language": "en"}
@@ -477,7 +477,8 @@ def compare(folder, task, metric, values, data=(), tokenizer=(), one_at_a_time=F
         ("causal-lm", "perplexity", {"data.packing": ["blocks", "documents"]}, {}, "data.packing changes what is"),
         ("masked-lm", "loss", {"data.mask_probability": [0.1, 0.2]}, {}, "tokens .* choose pseudo_perplexity by"),
         ("masked-lm", "loss", {"data.whole_word_masking": [False, True]}, {}, "word_masking changes what"),
-        ("denoising", "loss", {"data.noise_density": [0.1, 0.2]}, {}, "noise_density changes what"),
+        ("denoising", "gap_perplexity", {"data.noise_density": [0.1, 0.2]}, {}, "noise_density changes what"),
+        ("denoising", "loss", {"data.denoising_target": ["spans", "text"]}, {}, "tokens .* choose gap_perplexity by"),
         ("question-answering", "loss", {"data.doc_stride": [16, 32]}, {}, "doc_stride changes what is"),
         ("token-classification", "loss", {"data.max_length": [16, 32]}, {}, "max_length changes what is"),
         ("translation", "loss", {"model.start_from": ["a", "b"]}, {}, "start_from changes the tokens"),
@@ -521,6 +522,7 @@ def test_the_recipe_as_it_is_is_one_of_the_cells_that_are_compared(tmp_path):
         ("token-classification", "loss", {"tokenizer.vocab_size": [300, 400]}, {}),
         ("token-classification", "tag_accuracy", {"data.max_length": [16, 32]}, {}),  # in which lost words are missed
         ("masked-lm", "loss", {"evaluation.pseudo_perplexity_rows": [1, 2]}, {}),
+        ("denoising", "gap_perplexity", {"data.denoising_target": ["spans", "text"]}, {}),
         ("causal-lm", "word_perplexity", {"tokenizer.vocab_size": [300, 400], "data.train": ["a.txt", "b.txt"]}, {}),
         ("causal-lm", "word_perplexity", {"tokenizer.vocab_size": [300, 400]}, {"tokenizer": {"lowercase": True}}),
         ("causal-lm", "loss", {"data.block_size": [16, 32]}, {}),

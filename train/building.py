@@ -20,7 +20,7 @@ from transformers.trainer_utils import set_seed
 import regard.modeling
 from regard.evaluation.directions import LOWER_IS_BETTER
 from regard.evaluation.in_context.tasks import CHARACTERS
-from regard.train.denoising import corrupted_lengths, longest_text, number_of_sentinels
+from regard.train.denoising import lengths_of, number_of_sentinels, text_length
 from regard.train.encoding import check_fast
 from regard.train.fine_tuning_checks import starts_from_weights
 from regard.train.muon import MUON, build_muon, muon_options
@@ -295,8 +295,7 @@ def longest_sequence(recipe: Recipe) -> int:
     if recipe.task in WRITING:
         return max(data.max_source_length, data.max_target_length, new)
     if recipe.task == DENOISING:
-        rates = data.noise_density, data.mean_span_length
-        return max(corrupted_lengths(longest_text(data.block_size, *rates), *rates))
+        return max(lengths_of(text_length(data), data))
     return data.max_length if recipe.task in (*LABELLING, QUESTION_ANSWERING) else data.block_size
 
 

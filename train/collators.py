@@ -268,8 +268,21 @@ class DenoisingCollator(EpochCollator, Seq2SeqCollator):
 
     def corrupt(self, example: Example, epoch: int) -> Example:
         generator = np.random.default_rng([self.seed, example.get("epoch", epoch), example["row"]])
-        inputs, labels = self.corruption.corrupt(np.asarray(example["input_ids"], np.int64), generator)
-        return {"input_ids": inputs, "labels": labels}
+        return self.corruption.corrupt(np.asarray(example["input_ids"], np.int64), generator)._asdict()
+
+
+class GapCollator(Seq2SeqCollator):
+    """A `Seq2SeqCollator` of corrupted rows whose loss is over the tokens that were `taken` out alone: the decoder
+    reads the whole target, in `decoder_input_ids`, and `labels` are -100 elsewhere."""
+
+    def __init__(self, model: PreTrainedModel, pad_token_id: int) -> None:
+        super().__init__(pad_token_id)
+        self.shift = model.prepare_decoder_input_ids_from_labels
+
+    def __call__(self, features: Features) -> dict[str, Tensor]:
+        batch, taken = super().__call__(features), padded(rows_of(flat(features), "taken"), False)
+        labels = batch["labels"]
+        return batch | {"decoder_input_ids": self.shift(labels), "labels": labels.masked_fill(~taken.bool(), IGNORED)}
 
 
 class QuestionCollator(ClassificationCollator):

@@ -38,7 +38,7 @@ LENGTHS = {
 # Keys that one task alone has.
 OF_ONE_TASK = {
     "masked-lm": {"data": ("mask_share", "random_share", "whole_word_masking", "mask_seed")},
-    DENOISING: {"data": ("noise_density", "mean_span_length")},
+    DENOISING: {"data": ("noise_density", "mean_span_length", "denoising_target")},
     IN_CONTEXT: {"data": ("tasks", "learn_from")},
     REGRESSION: {"data": ("noise",)},
     QUESTION_ANSWERING: {"data": ("doc_stride",), "evaluation": ("max_answer_length",)},
@@ -109,7 +109,7 @@ def _check_phrases(recipe: Recipe) -> None:
 
 def _check_objective(recipe: Recipe) -> None:
     """What is masked or taken out of a text, and the windows of a context."""
-    from regard.train.denoising import longest_text, number_of_sentinels
+    from regard.train.denoising import TARGETS, longest_text, number_of_sentinels
 
     data, tokenizer = recipe.data, recipe.tokenizer
     for task, sections in OF_ONE_TASK.items():
@@ -133,6 +133,7 @@ def _check_objective(recipe: Recipe) -> None:
         raise RecipeError(f"data.noise_density: {data.noise_density} is not between 0 and 1.")
     if not 1 <= data.mean_span_length < math.inf:
         raise RecipeError(f"data.mean_span_length: {data.mean_span_length} is not a number of at least 1.")
+    check_choice(data.denoising_target, TARGETS, "data.denoising_target")
     if recipe.task == DENOISING:
         try:
             longest_text(data.block_size, data.noise_density, data.mean_span_length)

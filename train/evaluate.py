@@ -16,7 +16,7 @@ from regard.evaluation.in_context.scoring import exact_match_by_examples
 from regard.evaluation.likelihood import perplexity, pseudo_log_likelihood
 from regard.evaluation.metrics import OF_A_LANGUAGE, TEXT_METRICS, get_metric
 from regard.train.callbacks import quiet_libraries
-from regard.train.collators import collator_for
+from regard.train.collators import GapCollator, collator_for
 from regard.train.data import data_seed, load_splits, prepare_splits
 from regard.train.errors import label_report, shortened, write_errors
 from regard.train.in_context import answer_to, sample_of, sampled_rows
@@ -227,6 +227,9 @@ def evaluate_split(
         measures["word_perplexity"] = perplexity(result.loss * result.targets / report.words)
     if "bits_per_byte" in evaluation.metrics:
         measures["bits_per_byte"] = result.loss * result.targets / (report.text_bytes * math.log(2))
+    if "gap_perplexity" in evaluation.metrics:
+        gaps = EvaluationBatches(dataset, evaluation.batch_size, GapCollator(model, tokenizer.pad_token_id))
+        measures["gap_perplexity"] = measure(model, gaps, model.device).perplexity
     if "pseudo_perplexity" in evaluation.metrics:
         measures["pseudo_perplexity"] = pseudo_perplexity(model, tokenizer, dataset, evaluation)
     predictions, references, metrics = None, None, []
@@ -263,7 +266,7 @@ def _answers(
 
 
 def filled_in(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, row: dict[str, list[int]]) -> str:
-    """What a denoiser puts in the place of the sentinels, greedily, in as many tokens as the target has."""
+    """What a denoiser makes of a text with gaps, greedily, in as many tokens as the target has."""
     inputs = torch.tensor([row["input_ids"]], device=model.device)
     settings = {"max_new_tokens": len(row["labels"]), "num_beams": 1, "do_sample": False}
     with torch.no_grad():

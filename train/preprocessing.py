@@ -48,8 +48,8 @@ def prepare_splits(
     of the stream (of each document) is predicted once.
     masked-lm: `input_ids`; in validation and test also `labels`: those are masked here, once, so that every evaluation
     meets the same masks; training rows are masked by the collator, which whole words are told by `inside`.
-    denoising: `input_ids` and, in validation and test, `labels`, corrupted here, once; training rows are of text and
-    their number, `row`, and corrupted by the collator.
+    denoising: `input_ids` and, in validation and test, `labels` and which of them were `taken` out, corrupted here,
+    once; training rows are of text and their number, `row`, and corrupted by the collator.
     in-context: of training the numbers of the rows, `row`, from which the collator makes them; else `input_ids`,
     `labels` and the name of the row's `task`.
     question-answering: windows of the contexts, as `regard.train.questions.encode_questions` explains.

@@ -72,7 +72,7 @@ TASKS = {
         (),
         ("squad_exact_match", "squad_f1"),
     ),
-    DENOISING: Task(("transformer",), ("text",), (), ("perplexity",)),
+    DENOISING: Task(("transformer",), ("text",), (), ("perplexity", "gap_perplexity")),
     "token-classification": Task(("encoder",), ("tokens", "tags"), (), ("tag_accuracy", "span_f1")),
     "summarization": Task(
         ("transformer",), ("source", "target"), (), ("rouge1", "rouge2", "rougeL", "exact_match", "perplexity")
@@ -182,8 +182,9 @@ class DataSection:
 
     Of a masked model's tokens `mask_probability` are chosen (or, with `whole_word_masking`, whole words); of these
     `mask_share` become the mask and `random_share` another token, drawn by `mask_seed`, or the training's seed. A
-    denoiser's text loses `noise_density` of its tokens, in spans of `mean_span_length` on average. A context that is
-    longer than `max_length` is read in windows that share `doc_stride` tokens.
+    denoiser's text loses `noise_density` of its tokens, in spans of `mean_span_length` on average, and it writes what
+    was lost (`denoising_target` "spans") or the whole text ("text"). A context that is longer than `max_length` is
+    read in windows that share `doc_stride` tokens.
 
     Of in-context tasks a split is a number of rows, each of `block_size` tokens of examples under one hidden rule;
     `tasks` are the names of the tasks with their weights, of which 0 or null leaves a task out, and all of them alike
@@ -220,6 +221,7 @@ class DataSection:
     mask_seed: int | None = None
     noise_density: float = 0.15
     mean_span_length: float = 3.0
+    denoising_target: str = "spans"
     bpe_dropout: float = 0.0
     label_all_pieces: bool = False
     tasks: dict[str, float | None] = field(default_factory=dict)

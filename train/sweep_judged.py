@@ -21,7 +21,7 @@ from regard.train.sweep_cells import Cell
 from regard.train.sweep_table import SPLIT
 from regard.train.sweep_values import EXAMPLES, SEED
 
-PER_TOKEN = {"loss", "perplexity", "pseudo_perplexity"}  # measures of which a token is the unit
+PER_TOKEN = {"loss", "perplexity", "gap_perplexity", "pseudo_perplexity"}  # measures of which a token is the unit
 
 
 def checked_metric(metric: str | None, cells: Sequence[Cell]) -> str:
@@ -121,6 +121,8 @@ def _judged(recipe: Recipe, metric: str, split: str) -> dict[str, str]:
             add(rows, "data.mask_share", "data.random_share", "data.whole_word_masking")
     if task == DENOISING:
         add(rows, "data.block_size", "data.noise_density", "data.mean_span_length")
+        if metric != "gap_perplexity":  # which is over what was taken out, whatever else is written
+            add(_tokens(metric, ": choose gap_perplexity by --metric"), "data.denoising_target")
     if task == QUESTION_ANSWERING and metric == "loss":  # which is over windows
         add(rows, "data.max_length", "data.doc_stride")
     if task == "token-classification" and metric == "loss":  # which the words that are cut off have no part in

@@ -9,7 +9,7 @@ from datasets import Dataset, Features, IterableDataset, List, Value
 
 from regard.evaluation.readers import ENDS
 from regard.train.batching import list_lengths
-from regard.train.denoising import SpanCorruption, corrupted_lengths, longest_text
+from regard.train.denoising import SpanCorruption, lengths_of, text_length
 from regard.train.encoding import IDS, map_rows
 from regard.train.fingerprints import fingerprint
 from regard.train.layouts import Layout, special_affixes
@@ -33,7 +33,7 @@ def prepare_stream(dataset: Any, recipe: Recipe, tokenizer: Any, training: bool)
     encoded = map_rows(dataset, encode_stream, tokenizer, parameters, Features(features), keep=ends, batch_size=100)
     layout = Layout(
         kind="masked" if masked else DENOISING if denoises else data.packing,
-        block_size=_text_length(data) if denoises else data.block_size,
+        block_size=text_length(data) if denoises else data.block_size,
         affixes=special_affixes(tokenizer),
         stride=None if training else recipe.evaluation.stride,
     )
@@ -48,7 +48,8 @@ def prepare_stream(dataset: Any, recipe: Recipe, tokenizer: Any, training: bool)
     features = {name: IDS for name in layout.columns}
     if masker is not None:
         told = {"inside": List(Value("bool"))} if words else {"row": Value("int64")} if denoises else {}
-        features |= told if training else {"labels": IDS}
+        drawn = {"labels": IDS, "taken": List(Value("bool"))} if denoises else {"labels": IDS}
+        features |= told if training else drawn
     arguments = {
         "dataset": encoded,
         "layout": layout,
@@ -65,10 +66,6 @@ def prepare_stream(dataset: Any, recipe: Recipe, tokenizer: Any, training: bool)
     rows = Dataset.from_generator(lay_out, features=Features(features), gen_kwargs=arguments, fingerprint=name)
     report = _stream_report(encoded, rows, layout, masked, training)
     return rows, _denoising_report(report, rows, data) if denoises else report
-
-
-def _text_length(data: Any) -> int:
-    return longest_text(data.block_size, data.noise_density, data.mean_span_length)
 
 
 def encode_stream(batch: dict[str, list[str]], tokenizer: Any, with_words: bool = False) -> dict[str, list]:
@@ -99,9 +96,9 @@ def lay_out(
             continue
         generator = np.random.default_rng([seed, number])
         if isinstance(masker, SpanCorruption):
-            ids, labels = masker.corrupt(ids, generator)
-        else:
-            ids, labels = mask_tokens(ids, masker, generator, inside)
+            yield row | masker.corrupt(ids, generator)._asdict()
+            continue
+        ids, labels = mask_tokens(ids, masker, generator, inside)
         yield row | {"input_ids": ids, "labels": labels}
 
 
@@ -109,8 +106,7 @@ def _denoising_report(report: SplitReport, rows: Dataset, data: Any) -> SplitRep
     """What the rows of training become is known by their lengths."""
     lengths = [list_lengths(rows, name) for name in ("input_ids", "labels") if name in rows.column_names]
     if len(lengths) == 1:
-        rates = data.noise_density, data.mean_span_length
-        lengths = [np.array(side) for side in zip(*(corrupted_lengths(n, *rates) for n in lengths[0]), strict=True)]
+        lengths = [np.array(side) for side in zip(*(lengths_of(n, data) for n in lengths[0]), strict=True)]
     report.tokens, report.targets = int(sum(side.sum() for side in lengths)), int(lengths[1].sum())
     report.without_targets = 0
     return report
