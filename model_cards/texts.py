@@ -362,7 +362,7 @@ def limits(records: Records) -> list[str]:
         found = [f"It was trained on pieces of up to {data['block_size']:,} tokens: longer ones are new to it."]
     else:
         found = []
-    if own_tokenizer(records).get("lowercase") and records.task in (*WRITING, "causal-lm"):
+    if own_tokenizer(records).get("lowercase") and records.task in (*WRITING, "causal-lm", DENOISING):
         found.append("It writes small letters alone, and reads capitals as such: its tokenizer lower-cases all text.")
     if records.task == REGRESSION:
         found.append(f"It was trained on {data.get('block_size')} examples in a row: more are new to it.")

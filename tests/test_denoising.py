@@ -23,7 +23,7 @@ from regard.train.denoising import (
     noise_of,
     number_of_sentinels,
 )
-from regard.train.evaluate import evaluate_run
+from regard.train.evaluate import evaluate_run, filled_in
 from regard.train.recipe import load_recipe
 from regard.train.run import EndlessStream
 from regard.train.sections import DataSection, Recipe, RecipeError
@@ -115,8 +115,12 @@ def test_lengths_fill_the_inputs_exactly():
         length = longest_text(size, 0.15, 3.0)
         assert corrupted_lengths(length, 0.15, 3.0)[0] == size
         assert corrupted_lengths(length + 1, 0.15, 3.0)[0] > size
-    with pytest.raises(ValueError, match=r"data\.block_size: 1 leaves no room for text"):
-        longest_text(1, 0.15, 3.0)
+    for size in (1, 2):  # of two tokens one would be all of the text
+        with pytest.raises(ValueError, match=rf"data\.block_size: {size} leaves no room for text .*: at least 3\.$"):
+            longest_text(size, 0.15, 3.0)
+    # By the same formula, of a share that no counting up would end with: kept and a sentinel a span make 127 of 128.
+    length = longest_text(128, 1 - 1e-9, 1e300)
+    assert corrupted_lengths(length, 1 - 1e-9, 1e300)[0] == 128 < corrupted_lengths(length + 1, 1 - 1e-9, 1e300)[0]
 
 
 # --- tokenizer, data, collator
@@ -140,7 +144,7 @@ def test_sentinels_are_tokens_that_no_text_holds(tmp_path):
         assert one.decode([size - 2], skip_special_tokens=True) == ""
     plain = train_tokenizer(["abc"], "char", 100, template="eos")
     with pytest.raises(
-        ValueError, match=r"no token <extra_id_0>, .* puts 2 sentinels, <extra_id_0> to <ex.* nor model\.start_from"
+        ValueError, match=r"no token <extra_id_0>, .* puts 2 sentinels, <extra_id_0> to <ex.*: leave out tokenizer"
     ):
         SpanCorruption.of(plain, data)
     tokenizer.eos_token = None
@@ -240,9 +244,22 @@ def test_a_stream_says_how_often_it_has_begun():
     [
         (["data.noise_density=1"], "data.noise_density: 1.0 is not between 0 and 1."),
         (["data.denoising_target=all"], "data.denoising_target: 'all' is not known: it is 'spans' or 'text'."),
-        (["data.mean_span_length=0.5"], "data.mean_span_length: 0.5 is not a number of at least 1."),
+        (["data.mean_span_length=0.5"], "data.mean_span_length: 0.5 is not a finite number of at least 1."),
+        (
+            ["data.block_size=2"],
+            "data.block_size: 2 leaves no room for text beside a sentinel and an end token: at le",
+        ),
+        (
+            ["tokenizer.vocab_size=100"],
+            "tokenizer.vocab_size: 100 is too small for 16 sentinels, one for each gap in ",
+        ),
+        (["data.block_size=1000000000"], "tokenizer.vocab_size: 8000 is too small for 125000000 sentinels, one for "),
+        (
+            ["model.position_embedding_type=learned", "model.max_position_embeddings=128"],
+            "data.block_size: 128 tokens to read make targets of 160, more than model.max_position_embeddings, 128,",
+        ),
         (["data.whole_word_masking=true"], "data.whole_word_masking is for the task masked-lm, not for denoising: "),
-        (["tokenizer.vocab_size=265"], "tokenizer.vocab_size: 265 is too small for 16 sentinels beside the rest: "),
+        (["tokenizer.vocab_size=265"], "tokenizer.vocab_size: 265 is too small for 16 sentinels, one for each gap"),
         (["data.test=5%"], "data.test: '5%' needs all rows in advance, and data.streaming reads them as they come."),
     ],
 )
@@ -250,6 +267,37 @@ def test_what_cannot_work_is_refused(settings, sentence):
     with pytest.raises(RecipeError) as caught:
         load_recipe("denoising/wikipedia-seq2seq", settings)
     assert str(caught.value).startswith(sentence)
+
+
+def test_what_is_saved_can_write_a_whole_text():
+    """159 tokens with 48 taken out in 16 spans are 159 - 48 + 16 + 1 = 128 to read, and 159 + 1 to write."""
+    recipe = load_recipe("denoising/wikipedia-seq2seq")
+    assert lengths_of(159, recipe.data) == (128, 160)
+    assert recipe.evaluation.max_new_tokens == 160
+    assert (
+        load_recipe("denoising/wikipedia-seq2seq", ["evaluation.max_new_tokens=500"]).evaluation.max_new_tokens == 500
+    )
+
+
+@pytest.mark.parametrize("ends", [1, 2])
+def test_a_sample_goes_on_behind_the_end_of_a_document(ends):
+    """Greedy decoding stops at the end token; a row of a stream may hold several."""
+
+    class Model:
+        device = "cpu"
+
+        def generate(self, input_ids, max_new_tokens, eos_token_id, **settings):
+            assert eos_token_id is None
+            return torch.tensor([[0, *[5, 2, 6, 2, 7, 7][:max_new_tokens]]])
+
+    class Tokenizer:
+        eos_token_id = 2
+
+        def decode(self, tokens):
+            return tokens
+
+    labels = [5, 2] if ends == 1 else [5, 2, 6, 2]
+    assert filled_in(Model(), Tokenizer(), {"input_ids": [5, 2], "labels": labels}) == labels[:-1]
 
 
 @pytest.mark.parametrize("target", ["spans", "text"])

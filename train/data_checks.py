@@ -109,7 +109,7 @@ def _check_phrases(recipe: Recipe) -> None:
 
 def _check_objective(recipe: Recipe) -> None:
     """What is masked or taken out of a text, and the windows of a context."""
-    from regard.train.denoising import TARGETS, longest_text, number_of_sentinels
+    from regard.train.denoising import TARGETS, lengths_of, number_of_sentinels, text_length
 
     data, tokenizer = recipe.data, recipe.tokenizer
     for task, sections in OF_ONE_TASK.items():
@@ -132,19 +132,22 @@ def _check_objective(recipe: Recipe) -> None:
     if not 0 < data.noise_density < 1:
         raise RecipeError(f"data.noise_density: {data.noise_density} is not between 0 and 1.")
     if not 1 <= data.mean_span_length < math.inf:
-        raise RecipeError(f"data.mean_span_length: {data.mean_span_length} is not a number of at least 1.")
+        raise RecipeError(f"data.mean_span_length: {data.mean_span_length} is not a finite number of at least 1.")
     check_choice(data.denoising_target, TARGETS, "data.denoising_target")
     if recipe.task == DENOISING:
         try:
-            longest_text(data.block_size, data.noise_density, data.mean_span_length)
+            _, longest = lengths_of(text_length(data), data)
         except ValueError as error:
             raise RecipeError(str(error)) from error
         least = NUM_SPECIAL_TOKENS + number_of_sentinels(data) + (256 if tokenizer.kind == "byte-bpe" else 1)
         if tokenizer.path is None and tokenizer.vocab_size < least:
             raise RecipeError(
-                f"tokenizer.vocab_size: {tokenizer.vocab_size} is too small for {number_of_sentinels(data)} sentinels "
-                f"beside the rest: at least {least}."
+                f"tokenizer.vocab_size: {tokenizer.vocab_size} is too small for {number_of_sentinels(data)} "
+                f"sentinels, one for each gap in data.block_size={data.block_size} tokens, beside the rest: at "
+                f"least {least}."
             )
+        # What is saved must be able to write what it was trained to: a text is longer than what is left of it.
+        recipe.evaluation.max_new_tokens = max(recipe.evaluation.max_new_tokens, longest)
     check_least(data, "data", doc_stride=0)
     if recipe.task == QUESTION_ANSWERING:
         check_least(recipe.evaluation, "evaluation", max_answer_length=1)

@@ -15,6 +15,7 @@ How many tokens and spans there are depends on the length of the text alone, so 
 of one length, and nothing is padded or lost.
 """
 
+from bisect import bisect_left
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -44,16 +45,21 @@ def longest_text(input_length: int, density: float, mean_span: float) -> int:
     """The most tokens of text whose corrupted input has at most `input_length`.
 
     Raises:
-        ValueError: not even one has.
+        ValueError: not even two have, of which one stays.
     """
-    length = 0
-    while corrupted_lengths(length + 1, density, mean_span)[0] <= input_length:
-        length += 1
-    if length == 0:
+
+    def fits(length: int) -> bool:
+        return corrupted_lengths(length, density, mean_span)[0] <= input_length
+
+    if not fits(2):
         raise ValueError(
-            f"data.block_size: {input_length} leaves no room for text beside a sentinel and an end token."
+            f"data.block_size: {input_length} leaves no room for text beside a sentinel and an end token: at least 3."
         )
-    return length
+    most = 2
+    while fits(2 * most):
+        most *= 2
+    # A text with one more token never has a shorter input.
+    return bisect_left(range(2 * most), True, lo=most, key=lambda length: not fits(length)) - 1
 
 
 def lengths_of(length: int, data: DataSection) -> tuple[int, int]:
@@ -110,8 +116,8 @@ class SpanCorruption:
         if missing := [name for name in names if name not in vocabulary]:
             raise ValueError(
                 f"The tokenizer has no token {missing[0]}, and denoising puts {needed} sentinels, {names[0]} to "
-                f"{names[-1]}, in the place of text: one that has them is trained where neither tokenizer.path nor "
-                "model.start_from names another."
+                f"{names[-1]}, in the place of text: leave out tokenizer.path and model.start_from, and one that has "
+                "them is trained."
             )
         if tokenizer.eos_token_id is None:
             raise ValueError("The tokenizer has no end token, which denoising needs: set its eos_token.")

@@ -266,12 +266,15 @@ def _answers(
 
 
 def filled_in(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, row: dict[str, list[int]]) -> str:
-    """What a denoiser makes of a text with gaps, greedily, in as many tokens as the target has."""
-    inputs = torch.tensor([row["input_ids"]], device=model.device)
-    settings = {"max_new_tokens": len(row["labels"]), "num_beams": 1, "do_sample": False}
+    """What a denoiser makes of a text with gaps, greedily, in as many tokens as the target has. A row may hold the
+    ends of documents, so that it goes on until it has written as many as are in the target."""
+    inputs, end = torch.tensor([row["input_ids"]], device=model.device), tokenizer.eos_token_id
+    settings = {"max_new_tokens": len(row["labels"]), "num_beams": 1, "do_sample": False, "eos_token_id": None}
     with torch.no_grad():
         written = model.generate(input_ids=inputs, **settings)[0, 1:].tolist()
-    return tokenizer.decode([token for token in written if token != tokenizer.eos_token_id])
+    ends = [place for place, token in enumerate(written) if token == end]
+    number = row["labels"].count(end)
+    return tokenizer.decode(written[: ends[number - 1]] if len(ends) >= number else written)
 
 
 def compute_metrics(

@@ -7,6 +7,7 @@ from typing import Any
 from regard.train.data_checks import LENGTHS
 from regard.train.sections import (
     CONFIG_CLASSES,
+    DENOISING,
     EMBEDDING_KEYS,
     REGRESSION,
     START_KEYS,
@@ -69,11 +70,22 @@ def check_model(recipe: Recipe) -> None:
                     f"{key}: {length} examples take {2 * length} positions, more than model.max_position_embeddings, "
                     f"{config.max_position_embeddings}, and learned positions end there."
                 )
+            if recipe.task == DENOISING and _longest_target(recipe) > config.max_position_embeddings >= length:
+                raise RecipeError(
+                    f"{key}: {length} tokens to read make targets of {_longest_target(recipe)}, more than model."
+                    f"max_position_embeddings, {config.max_position_embeddings}, and learned positions end there."
+                )
             if length > config.max_position_embeddings:
                 raise RecipeError(
                     f"{key}: {length} is more than model.max_position_embeddings, {config.max_position_embeddings}, "
                     "and learned positions end there."
                 )
+
+
+def _longest_target(recipe: Recipe) -> int:
+    from regard.train.denoising import lengths_of, text_length
+
+    return lengths_of(text_length(recipe.data), recipe.data)[1]
 
 
 def _leave_out_what_is_not_trained(model: dict[str, Any]) -> None:

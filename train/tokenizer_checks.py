@@ -5,6 +5,7 @@ import logging
 
 from regard.train.made_checks import check_no_tokenizer
 from regard.train.sections import (
+    DENOISING,
     NUM_SPECIAL_TOKENS,
     REGRESSION,
     TOKENIZER_KINDS,
@@ -42,7 +43,8 @@ def check_tokenizer(recipe: Recipe) -> None:
     check_least(tokenizer, "tokenizer", min_frequency=1, max_length=1, vocab_size=NUM_SPECIAL_TOKENS + 1)
     if tokenizer.pattern is not None:
         _check_pattern(tokenizer)
-    if tokenizer.path is None and tokenizer.kind == "byte-bpe" and tokenizer.vocab_size < 256 + NUM_SPECIAL_TOKENS:
+    bytes_alone = tokenizer.path is None and tokenizer.kind == "byte-bpe" and recipe.task != DENOISING  # has sentinels
+    if bytes_alone and tokenizer.vocab_size < 256 + NUM_SPECIAL_TOKENS:
         raise RecipeError(
             f"tokenizer.vocab_size: {tokenizer.vocab_size} is too small for byte-bpe, which needs the 256 bytes and "
             f"{NUM_SPECIAL_TOKENS} special tokens: at least {256 + NUM_SPECIAL_TOKENS}."
