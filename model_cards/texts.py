@@ -359,7 +359,8 @@ def limits(records: Records) -> list[str]:
     elif records.task == IN_CONTEXT and data.get("block_size"):
         found = [f"It was trained on rows of {data['block_size']:,} tokens: in longer prompts it answers worse."]
     elif records.task == DENOISING and data.get("block_size"):
-        found = [f"It was trained on pieces of up to {data['block_size']:,} tokens: longer ones are new to it."]
+        size = f"{data['block_size']:,} tokens"
+        found = [f"It was trained on texts that fill {size}: behind shorter ones it writes on, longer ones are new."]
     else:
         found = []
     if own_tokenizer(records).get("lowercase") and records.task in (*WRITING, "causal-lm", DENOISING):
