@@ -133,9 +133,9 @@ class SpanCorruption:
             generator: where chance comes from.
         """
         noise, spans = noise_of(len(ids), self.density, self.mean_span)
-        taken = _cut_into(noise, spans, generator)
+        gone = _cut_into(noise, spans, generator)
         kept = _cut_into(len(ids) - noise, spans, generator) if len(ids) > noise else np.zeros(1, np.int64)
-        edges = np.cumsum(np.stack([kept, taken], axis=1).reshape(-1))[:-1]
+        edges = np.cumsum(np.stack([kept, gone], axis=1).reshape(-1))[:-1]
         parts = np.split(np.asarray(ids), edges)
         marks = [np.array([sentinel], parts[0].dtype) for sentinel in self.sentinels[:spans]]
         end = np.array([self.eos_id], parts[0].dtype)

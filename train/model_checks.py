@@ -61,6 +61,8 @@ def check_model(recipe: Recipe) -> None:
     if recipe.model["type"] == "word2vec":
         _leave_out_what_is_not_trained(recipe.model)
     if getattr(config, "position_embedding_type", None) == "learned" and "max_position_embeddings" in given:
+        from regard.train.building import longest_sequence
+
         keys = [f"data.{name}" for name in LENGTHS.get(recipe.task, ("block_size",))]
         for key in [*keys, "evaluation.max_new_tokens"] if recipe.task in WRITING else keys:
             section, name = key.split(".")
@@ -70,9 +72,12 @@ def check_model(recipe: Recipe) -> None:
                     f"{key}: {length} examples take {2 * length} positions, more than model.max_position_embeddings, "
                     f"{config.max_position_embeddings}, and learned positions end there."
                 )
-            if recipe.task == DENOISING and _longest_target(recipe) > config.max_position_embeddings >= length:
+            if (
+                recipe.task == DENOISING
+                and (longest := longest_sequence(recipe)) > config.max_position_embeddings >= length
+            ):
                 raise RecipeError(
-                    f"{key}: {length} tokens to read make targets of {_longest_target(recipe)}, more than model."
+                    f"{key}: {length} tokens to read make targets of {longest}, more than model."
                     f"max_position_embeddings, {config.max_position_embeddings}, and learned positions end there."
                 )
             if length > config.max_position_embeddings:
@@ -80,12 +85,6 @@ def check_model(recipe: Recipe) -> None:
                     f"{key}: {length} is more than model.max_position_embeddings, {config.max_position_embeddings}, "
                     "and learned positions end there."
                 )
-
-
-def _longest_target(recipe: Recipe) -> int:
-    from regard.train.denoising import lengths_of, text_length
-
-    return lengths_of(text_length(recipe.data), recipe.data)[1]
 
 
 def _leave_out_what_is_not_trained(model: dict[str, Any]) -> None:
