@@ -242,7 +242,12 @@ def test_a_stream_says_how_often_it_has_begun():
 @pytest.mark.parametrize(
     ("settings", "sentence"),
     [
-        (["data.noise_density=1"], "data.noise_density: 1.0 is not between 0 and 1."),
+        (["data.noise_density=1"], "data.noise_density: 1.0 is not a number above 0 and at most 0.9, beyond which"),
+        (
+            ["data.noise_density=0.999999999"],
+            "data.noise_density: 0.999999999 is not a number above 0 and at most 0.9",
+        ),
+        (["data.noise_density=0"], "data.noise_density: 0.0 is not a number above 0"),
         (["data.denoising_target=all"], "data.denoising_target: 'all' is not known: it is 'spans' or 'text'."),
         (["data.mean_span_length=0.5"], "data.mean_span_length: 0.5 is not a finite number of at least 1."),
         (

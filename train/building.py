@@ -90,7 +90,7 @@ def training_arguments(recipe: Recipe, output_dir: str) -> TrainingArguments:
     if given.get("load_best_model_at_end") and recipe.evaluation.average_checkpoints:
         raise RecipeError(
             "training.load_best_model_at_end and evaluation.average_checkpoints exclude each other: the final weights "
-            "are those of one checkpoint or the mean of several."
+            "are those of one checkpoint or the mean of several: set evaluation.average_checkpoints=0 for the one."
         )
     try:
         return TrainingArguments(output_dir=output_dir, **settings | given)

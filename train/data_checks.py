@@ -35,6 +35,7 @@ LENGTHS = {
     "token-classification": ("max_length",),
     QUESTION_ANSWERING: ("max_length",),
 }
+MOST_NOISE = 0.9
 # Keys that one task alone has.
 OF_ONE_TASK = {
     "masked-lm": {"data": ("mask_share", "random_share", "whole_word_masking", "mask_seed")},
@@ -129,8 +130,11 @@ def _check_objective(recipe: Recipe) -> None:
         )
     if data.mask_seed is not None:
         check_least(data, "data", mask_seed=0)
-    if not 0 < data.noise_density < 1:
-        raise RecipeError(f"data.noise_density: {data.noise_density} is not between 0 and 1.")
+    if not 0 < data.noise_density <= MOST_NOISE:
+        raise RecipeError(
+            f"data.noise_density: {data.noise_density} is not a number above 0 and at most {MOST_NOISE}, beyond which "
+            "a text that is to be restored is many times as long as what is left of it."
+        )
     if not 1 <= data.mean_span_length < math.inf:
         raise RecipeError(f"data.mean_span_length: {data.mean_span_length} is not a finite number of at least 1.")
     check_choice(data.denoising_target, TARGETS, "data.denoising_target")

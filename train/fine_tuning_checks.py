@@ -100,7 +100,7 @@ def _check_lora(recipe: Recipe) -> None:
     if recipe.evaluation.average_checkpoints:
         raise RecipeError(
             "training.lora and evaluation.average_checkpoints exclude each other: the mean of the merged weights is "
-            "not what one adapter gives."
+            "not what one adapter gives: set evaluation.average_checkpoints=0, or leave out training.lora."
         )
 
 
