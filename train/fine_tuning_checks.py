@@ -154,7 +154,7 @@ def _settle_early_stopping(recipe: Recipe) -> None:
     if recipe.evaluation.average_checkpoints:
         raise RecipeError(
             "training.early_stopping_patience and evaluation.average_checkpoints exclude each other: the final "
-            "weights are the best ones or the mean of several."
+            "weights are the best ones or the mean of several: set evaluation.average_checkpoints=0 for the best."
         )
     if training.setdefault("load_best_model_at_end", True) is not True:
         raise RecipeError(
