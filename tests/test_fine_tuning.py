@@ -364,7 +364,7 @@ SCRATCH = "model.start_from=null"
         (["model.label_smoothing=0.1"], r"model\.label_smoothing: 0\.1 has no effect on sequence-classification"),
         (["training.early_stopping_patience=0"], "is less than 1"),
         (["training.early_stopping_patience=2", "data.validation=null", "evaluation.metrics=[]"], "to judge by"),
-        (["training.early_stopping_patience=2", "evaluation.average_checkpoints=2"], "average_checkpoints=0 for the best"),
+        (["training.early_stopping_patience=2", "evaluation.average_checkpoints=2"], "=0 for the best"),
         (["training.early_stopping_patience=2", "training.load_best_model_at_end=false"], "would not"),
         (["training.early_stopping_patience=2", "training.eval_strategy=no"], "needs evaluations"),
         (
